@@ -90,7 +90,7 @@ struct monarch_page {
 
     /* The root with every symbolic link resolved, set by the stager as soon as the source answers. */
     uint32_t canonical_ready; /* written last, with release order */
-    uint32_t reserved;
+    uint32_t drained;         /* set by the stager once `ended` is seen and the ring is empty: the counters are final */
     char canonical[4096]; /* NUL-terminated */
 };
 

@@ -1,0 +1,97 @@
+# Monarch: everything. `make help` lists the targets.
+
+PREFIX     ?= /usr
+SYSCONFDIR ?= /etc
+BINDIR     ?= $(PREFIX)/bin
+LIBEXECDIR ?= $(PREFIX)/libexec/monarch
+MANDIR     ?= $(PREFIX)/share/man
+MULTIARCH  := $(shell gcc -print-multiarch 2>/dev/null)
+LIBDIR     ?= $(PREFIX)/lib/$(MULTIARCH)
+# Slurm's plugin folder: where Debian's slurmd looks.
+SLURM_PLUGINDIR ?= $(LIBDIR)/slurm-wlm
+
+BUILD    := build
+CXX      ?= g++
+CC       ?= gcc
+OPT      ?= -O2 -g
+WARN     := -Wall -Wextra -Werror
+CPPFLAGS += -I. -I$(BUILD)/gen -DMONARCH_SYSCONFDIR='"$(SYSCONFDIR)"' -DMONARCH_LIBEXECDIR='"$(LIBEXECDIR)"' \
+            -DMONARCH_VERSION='"$(VERSION)"'
+VERSION  := 0.1
+# core/ goes into the plugin too: nothing of it may be exported or stay behind after dlclose.
+CXXFLAGS += -std=c++20 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-gnu-unique -pthread
+CFLAGS   += -std=gnu11 $(OPT) $(WARN)
+
+core_src   := $(wildcard core/*.cc)
+stager_src := $(filter-out stager/main.cc,$(wildcard stager/*.cc stager/*/*.cc))
+cli_src    := $(wildcard cli/*.cc)
+spank_src  := $(wildcard spank/*.cc)
+unit_src   := $(wildcard tests/unit/*.cc)
+obj         = $(1:%.cc=$(BUILD)/obj/%.o)
+san         = $(1:%.cc=$(BUILD)/san/%.o)
+
+schemas := $(patsubst schema/%,$(BUILD)/gen/schema_%.inc,$(wildcard schema/*))
+man     := $(wildcard man/*.[158])
+
+.PHONY: all help deps check check-unit check-programs check-cluster demo bench install uninstall clean format lint
+all: $(BUILD)/spank_monarch.so $(BUILD)/monarch-stager $(BUILD)/monarchctl $(BUILD)/libmonarch.so ## Build the four programs (default)
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- the programs -----------------------------------------------------------------------------------------------
+$(BUILD)/libcore.a: $(call obj,$(core_src))
+	rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/libstager.a: $(call obj,$(stager_src))
+	rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/monarch-stager: $(call obj,stager/main.cc) $(BUILD)/libstager.a $(BUILD)/libcore.a
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) $^ -o $@ -lsqlite3
+
+$(BUILD)/monarchctl: $(call obj,$(cli_src)) $(BUILD)/libstager.a $(BUILD)/libcore.a
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) $^ -o $@ -lsqlite3
+
+$(BUILD)/spank_monarch.so: $(call obj,$(spank_src)) $(BUILD)/libcore.a spank/spank_monarch.map
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,--version-script=spank/spank_monarch.map -Wl,--gc-sections \
+	    $(call obj,$(spank_src)) $(BUILD)/libcore.a -o $@
+
+$(BUILD)/libmonarch.so: $(wildcard preload/*.c preload/*.h) preload/libmonarch.map core/shm.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -g $(WARN) -I. -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
+	    -U_FORTIFY_SOURCE -Wl,--version-script=preload/libmonarch.map $(wildcard preload/*.c) -o $@
+
+$(BUILD)/slowfs: $(call obj,bench/slowfs.cc)
+	$(CXX) $(CXXFLAGS) $^ -o $@ $$(pkg-config --libs fuse3)
+$(BUILD)/obj/bench/slowfs.o: CPPFLAGS += $(shell pkg-config --cflags fuse3 2>/dev/null)
+
+$(BUILD)/mkdataset: $(call obj,bench/mkdataset.cc)
+	$(CXX) $(CXXFLAGS) $^ -o $@
+
+# --- generated: the SQL of schema/ as an array of numbered migrations ---------------------------------------------
+$(BUILD)/gen/schema_%.inc: schema/%/*.sql
+	@mkdir -p $(@D)
+	@for f in $(sort $^); do printf 'R"sql('; cat $$f; printf ')sql",\n'; done > $@
+
+$(BUILD)/obj/%.o: %.cc | $(schemas)
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/san/%.o: %.cc | $(schemas)
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -MMD -MP -c $< -o $@
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+# --- tests --------------------------------------------------------------------------------------------------------
+unit_all := $(unit_src) $(core_src) $(stager_src)
+$(BUILD)/unit: $(call obj,$(unit_src)) $(BUILD)/libstager.a $(BUILD)/libcore.a
+	$(CXX) $(CXXFLAGS) $^ -o $@ -lsqlite3
+$(BUILD)/unit-san: $(call san,$(unit_all))
+	$(CXX) $(CXXFLAGS) -fsanitize=address,undefined $^ -o $@ -lsqlite3
+
+clean: ## Remove what was built
+	rm -rf $(BUILD)
+
+format: ## Apply clang-format to every source
+	clang-format -i $(wildcard */*.cc */*.h */*/*.cc */*/*.h preload/*.c preload/*.h)
