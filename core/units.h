@@ -29,6 +29,8 @@ std::string format_duration(uint64_t seconds);  // "1h30m"
 
 // Bytes as printable ASCII on one line: control and non-ASCII-UTF-8 bytes as \xNN, backslash doubled. Valid UTF-8 stays.
 std::string printable(std::string_view bytes);
+// The start of `bytes` for an error message: printable, in quotes, "..." where it was cut.
+std::string brief(std::string_view bytes);
 
 // Shell-style pattern over whole strings: * (not '/'), ** (anything), ?, [set].
 bool glob_match(std::string_view pattern, std::string_view text);
