@@ -38,6 +38,13 @@ struct DatasetSpec {
 // two items with one variable.
 Result<std::vector<DatasetSpec>> parse_datasets(std::string_view text);
 
+// A catalog name: [A-Za-z0-9][A-Za-z0-9._-]*, at most 255 bytes.
+bool valid_dataset_name(std::string_view name);
+// [a-z][a-z0-9_-]*, at most 63 bytes.
+bool valid_tier_name(std::string_view name);
+// An absolute path without "//", ".", a trailing slash; an error for a relative path, "..", control characters, "/".
+Result<std::string> clean_path(std::string_view text);
+
 // How long the first open waits.
 struct Wait {
     enum Kind { automatic, none, threshold } kind = automatic;
