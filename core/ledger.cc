@@ -1,0 +1,217 @@
+#include "core/ledger.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace monarch {
+
+namespace {
+const char* const migrations[] = {
+#include "schema_ledger.inc"
+};
+
+std::string counter_columns() {
+    std::string columns;
+    for (const char* name : counter_names) columns += std::string(", ") + name;
+    return columns;
+}
+}  // namespace
+
+Result<Ledger> Ledger::open(const std::string& path, int busy_ms) {
+    // sqlite would make the file with the umask's mode: make it first.
+    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return Error{"cannot open the ledger " + path + ": check that its folder exists and is yours"};
+    close(fd);
+    auto db = Db::open(path, SQLITE_OPEN_READWRITE, busy_ms);
+    if (!db) return Error{"ledger " + db.error()};
+    // No fsync in the prolog's way: a crash of the node makes every row garbage anyway.
+    if (Status s = db->exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"); !s.ok())
+        return Error{"ledger " + path + ": " + s.error()};
+    if (Status s = db->migrate(migrations); !s.ok()) return Error{"ledger " + path + ": " + s.error()};
+    return Ledger(std::move(*db));
+}
+
+Status Ledger::begin() { return db_.exec("BEGIN IMMEDIATE"); }
+Status Ledger::commit() { return db_.exec("COMMIT"); }
+void Ledger::rollback() { db_.exec("ROLLBACK"); }
+
+Status Ledger::finish(Stmt& stmt) {
+    stmt.step();
+    if (stmt.failed()) return Error{"ledger: " + db_.error()};
+    return Done{};
+}
+
+std::vector<StoreRow> Ledger::read_stores(Stmt get) {
+    std::vector<StoreRow> rows;
+    while (get.step()) {
+        StoreRow r;
+        r.id = get.integer(0);
+        r.uid = get.integer(1);
+        r.gid = get.integer(2);
+        r.name = get.text(3);
+        r.source = get.text(4);
+        r.boot_id = get.text(5);
+        r.created_at = get.integer(6);
+        r.stager_pid = get.integer(7);
+        r.stager_start = static_cast<uint64_t>(get.integer(8));
+        r.config = get.text(9);
+        Stmt tiers = db_.prepare(
+            "SELECT position, tier, path, tmpfs, bytes FROM reservation WHERE store_id = ? ORDER BY position");
+        tiers.bind(1, r.id);
+        while (tiers.step())
+            r.tiers.push_back({static_cast<int>(tiers.integer(0)), tiers.text(1), tiers.text(2), tiers.integer(3) != 0,
+                               static_cast<uint64_t>(tiers.integer(4))});
+        rows.push_back(std::move(r));
+    }
+    return rows;
+}
+
+#define STORE_COLUMNS "SELECT id, uid, gid, name, source, boot_id, created_at, stager_pid, stager_start, config FROM store "
+
+std::vector<StoreRow> Ledger::stores() { return read_stores(db_.prepare(STORE_COLUMNS "ORDER BY id")); }
+
+std::optional<StoreRow> Ledger::store(int64_t id) {
+    Stmt get = db_.prepare(STORE_COLUMNS "WHERE id = ?");
+    get.bind(1, id);
+    auto rows = read_stores(std::move(get));
+    if (rows.empty()) return std::nullopt;
+    return rows[0];
+}
+
+std::optional<StoreRow> Ledger::find_store(int64_t uid, const std::string& source) {
+    Stmt get = db_.prepare(STORE_COLUMNS "WHERE uid = ? AND source = ?");
+    get.bind(1, uid).bind_blob(2, source);
+    auto rows = read_stores(std::move(get));
+    if (rows.empty()) return std::nullopt;
+    return rows[0];
+}
+
+Result<int64_t> Ledger::add_store(const StoreRow& r) {
+    Stmt put = db_.prepare("INSERT INTO store (uid, gid, name, source, boot_id, created_at) VALUES (?, ?, ?, ?, ?, ?)");
+    put.bind(1, r.uid).bind(2, r.gid).bind_text(3, r.name).bind_blob(4, r.source).bind_text(5, r.boot_id).bind(6, r.created_at);
+    if (Status s = finish(put); !s.ok()) return Error{s.error()};
+    return db_.last_id();
+}
+
+Status Ledger::set_stager(int64_t id, int64_t pid, uint64_t start) {
+    Stmt put = db_.prepare("UPDATE store SET stager_pid = ?, stager_start = ? WHERE id = ?");
+    put.bind(1, pid).bind(2, static_cast<int64_t>(start)).bind(3, id);
+    return finish(put);
+}
+
+Status Ledger::set_config(int64_t id, const std::string& config) {
+    Stmt put = db_.prepare("UPDATE store SET config = ? WHERE id = ?");
+    put.bind_blob(1, config).bind(2, id);
+    return finish(put);
+}
+
+Status Ledger::remove_store(int64_t id) {
+    Stmt gone = db_.prepare("DELETE FROM store WHERE id = ?");
+    gone.bind(1, id);
+    return finish(gone);
+}
+
+Status Ledger::reserve(int64_t store_id, const Reservation& r) {
+    Stmt put = db_.prepare(
+        "INSERT INTO reservation (store_id, position, tier, path, tmpfs, bytes) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (store_id, tier) DO UPDATE SET bytes = excluded.bytes");
+    put.bind(1, store_id).bind(2, r.position).bind_text(3, r.tier).bind_blob(4, r.path).bind(5, r.tmpfs);
+    put.bind(6, static_cast<int64_t>(r.bytes));
+    return finish(put);
+}
+
+uint64_t Ledger::used(const std::string& path) {
+    Stmt get = db_.prepare(
+        "SELECT (SELECT coalesce(sum(bytes), 0) FROM reservation WHERE path = ?1) + "
+        "(SELECT coalesce(sum(bytes), 0) FROM trash WHERE tier = ?1)");
+    get.bind_blob(1, path);
+    // What cannot be read counts as full.
+    return get.step() ? static_cast<uint64_t>(get.integer(0)) : UINT64_MAX;
+}
+
+Result<int64_t> Ledger::add_lease(const LeaseRow& r) {
+    Stmt put = db_.prepare(
+        "INSERT INTO lease (store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, ended_at, "
+        "outcome, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    if (r.store_id) put.bind(1, *r.store_id);
+    put.bind_text(2, r.job).bind(3, r.restart).bind(4, r.session).bind_text(5, r.node).bind_text(6, r.partition);
+    put.bind(7, r.uid).bind_text(8, r.name).bind_text(9, r.boot_id).bind(10, r.attached_at);
+    if (r.ended_at) put.bind(11, *r.ended_at);
+    put.bind_text(12, r.outcome).bind_text(13, r.note);
+    if (Status s = finish(put); !s.ok()) return Error{s.error()};
+    return db_.last_id();
+}
+
+Status Ledger::end_lease(int64_t id, const std::string& outcome, const Counters& counters, const std::string& predictor) {
+    std::string sql = "UPDATE lease SET ended_at = ?, outcome = ?, predictor = ?";
+    for (const char* name : counter_names) sql += std::string(", ") + name + " = ?";
+    Stmt put = db_.prepare(sql + " WHERE id = ? AND ended_at IS NULL");
+    int n = 1;
+    put.bind(n++, static_cast<int64_t>(time(nullptr))).bind_text(n++, outcome).bind_text(n++, predictor);
+    for (size_t i = 0; i < counter_names.size(); i++) put.bind(n++, static_cast<int64_t>(counter(counters, i)));
+    put.bind(n, id);
+    return finish(put);
+}
+
+std::vector<LeaseRow> Ledger::leases(const std::string& where, std::optional<std::string> text, std::optional<int64_t> number) {
+    Stmt get = db_.prepare(
+        "SELECT id, store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, ended_at, outcome, "
+        "note, predictor" +
+        counter_columns() + " FROM lease " + where + " ORDER BY id");
+    if (text) get.bind_text(1, *text);
+    if (number) get.bind(1, *number);
+    std::vector<LeaseRow> rows;
+    while (get.step()) {
+        LeaseRow r;
+        r.id = get.integer(0);
+        if (!get.null(1)) r.store_id = get.integer(1);
+        r.job = get.text(2);
+        r.restart = get.integer(3);
+        r.session = get.integer(4);
+        r.node = get.text(5);
+        r.partition = get.text(6);
+        r.uid = get.integer(7);
+        r.name = get.text(8);
+        r.boot_id = get.text(9);
+        r.attached_at = get.integer(10);
+        if (!get.null(11)) r.ended_at = get.integer(11);
+        r.outcome = get.text(12);
+        r.note = get.text(13);
+        r.predictor = get.text(14);
+        for (size_t i = 0; i < counter_names.size(); i++)
+            counter(r.counters, i) = static_cast<uint64_t>(get.integer(15 + static_cast<int>(i)));
+        rows.push_back(std::move(r));
+    }
+    return rows;
+}
+
+std::vector<LeaseRow> Ledger::live_leases() { return leases("WHERE ended_at IS NULL", {}, {}); }
+std::vector<LeaseRow> Ledger::live_leases_of_job(const std::string& job) {
+    return leases("WHERE ended_at IS NULL AND job = ?", job, {});
+}
+std::vector<LeaseRow> Ledger::live_leases_of_store(int64_t store_id) {
+    return leases("WHERE ended_at IS NULL AND store_id = ?", {}, store_id);
+}
+std::vector<LeaseRow> Ledger::all_leases() { return leases("", {}, {}); }
+
+Status Ledger::add_trash(const TrashRow& r) {
+    Stmt put = db_.prepare("INSERT OR REPLACE INTO trash (path, tier, tmpfs, bytes) VALUES (?, ?, ?, ?)");
+    put.bind_blob(1, r.path).bind_blob(2, r.tier).bind(3, r.tmpfs).bind(4, static_cast<int64_t>(r.bytes));
+    return finish(put);
+}
+
+std::vector<TrashRow> Ledger::trash() {
+    Stmt get = db_.prepare("SELECT path, tier, tmpfs, bytes FROM trash");
+    std::vector<TrashRow> rows;
+    while (get.step())
+        rows.push_back({get.text(0), get.text(1), get.integer(2) != 0, static_cast<uint64_t>(get.integer(3))});
+    return rows;
+}
+
+Status Ledger::remove_trash(const std::string& path) {
+    Stmt gone = db_.prepare("DELETE FROM trash WHERE path = ?");
+    gone.bind_blob(1, path);
+    return finish(gone);
+}
+
+}  // namespace monarch

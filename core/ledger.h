@@ -1,0 +1,99 @@
+// The node's ledger (schema/ledger): leases, stores, reservations, trash. Capacity is what it says: space is reserved
+// here, in one transaction, before a byte is written.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/counters.h"
+#include "core/result.h"
+#include "core/sqlite.h"
+
+namespace monarch {
+
+struct Reservation {
+    int position = 0;   // 0 = fastest
+    std::string tier;   // its name
+    std::string path;   // the tier's folder
+    bool tmpfs = false;
+    uint64_t bytes = 0;
+};
+
+struct StoreRow {
+    int64_t id = 0;
+    int64_t uid = 0, gid = 0;
+    std::string name, source, boot_id;
+    int64_t created_at = 0;
+    int64_t stager_pid = 0;
+    uint64_t stager_start = 0;
+    std::string config;  // what its stager is started with (core/fields.h)
+    std::vector<Reservation> tiers;
+};
+
+struct LeaseRow {
+    int64_t id = 0;
+    std::optional<int64_t> store_id;
+    std::string job;
+    int64_t restart = 0, session = 0;
+    std::string node, partition;
+    int64_t uid = 0;
+    std::string name, boot_id;
+    int64_t attached_at = 0;
+    std::optional<int64_t> ended_at;
+    std::string outcome, note, predictor;
+    Counters counters{};
+};
+
+struct TrashRow {
+    std::string path;  // in the tier's trash folder
+    std::string tier;  // the tier's folder
+    bool tmpfs = false;
+    uint64_t bytes = 0;
+};
+
+class Ledger {
+  public:
+    // Opens or makes it (0600). Its folder must exist. Errors: damaged, newer schema, locked for over `busy_ms`.
+    static Result<Ledger> open(const std::string& path, int busy_ms = 5000);
+
+    // One writer at a time; reads inside see what the transaction will commit.
+    Status begin();
+    Status commit();
+    void rollback();
+
+    std::vector<StoreRow> stores();
+    std::optional<StoreRow> store(int64_t id);
+    std::optional<StoreRow> find_store(int64_t uid, const std::string& source);
+    Result<int64_t> add_store(const StoreRow& row);
+    Status set_stager(int64_t id, int64_t pid, uint64_t start);
+    Status set_config(int64_t id, const std::string& config);
+    Status remove_store(int64_t id);
+    Status reserve(int64_t store_id, const Reservation& r);  // inserts, or sets its bytes
+
+    // Bytes that nobody may take any more on the tier at `path`: reservations and what is not deleted yet.
+    uint64_t used(const std::string& path);
+
+    Result<int64_t> add_lease(const LeaseRow& row);
+    Status end_lease(int64_t id, const std::string& outcome, const Counters& counters, const std::string& predictor);
+    // Leases not ended: of one job, of one store, or all.
+    std::vector<LeaseRow> live_leases();
+    std::vector<LeaseRow> live_leases_of_job(const std::string& job);
+    std::vector<LeaseRow> live_leases_of_store(int64_t store_id);
+    std::vector<LeaseRow> all_leases();
+
+    Status add_trash(const TrashRow& row);
+    std::vector<TrashRow> trash();
+    Status remove_trash(const std::string& path);
+
+  private:
+    explicit Ledger(Db db) : db_(std::move(db)) {}
+    std::vector<LeaseRow> leases(const std::string& where, std::optional<std::string> text, std::optional<int64_t> number);
+    std::vector<StoreRow> read_stores(Stmt get);
+    Status finish(Stmt& stmt);
+    Db db_;
+};
+
+}  // namespace monarch

@@ -1,0 +1,200 @@
+#include "core/os.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#ifndef MONARCH_LIBEXECDIR
+#define MONARCH_LIBEXECDIR "/usr/libexec/monarch"
+#endif
+
+namespace monarch {
+
+void Fd::reset(int fd) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+}
+
+Error os_error(std::string_view what, std::string_view path) {
+    int error = errno;
+    return Error{std::string(what) + " " + std::string(path) + ": " + strerror(error)};
+}
+
+Result<std::string> read_fd(int fd, size_t limit) {
+    std::string bytes;
+    char block[65536];
+    for (;;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return os_error("read", "");
+        if (n == 0) return bytes;
+        bytes.append(block, static_cast<size_t>(n));
+        if (bytes.size() > limit) return Error{"larger than " + std::to_string(limit) + " bytes"};
+    }
+}
+
+Result<std::string> read_file(const std::string& path, size_t limit) {
+    Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd) return os_error("open", path);
+    struct stat st;
+    if (fstat(fd.get(), &st) != 0) return os_error("stat", path);
+    if (!S_ISREG(st.st_mode)) return Error{path + ": not a regular file"};
+    return read_fd(fd.get(), limit);
+}
+
+bool write_all(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+        ssize_t n = write(fd, bytes.data(), bytes.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+}
+
+Status write_file(const std::string& path, std::string_view bytes, mode_t mode, uid_t uid, gid_t gid) {
+    std::string temporary = path + ".new." + std::to_string(getpid());
+    unlink(temporary.c_str());
+    Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return os_error("create", temporary);
+    bool good = write_all(fd.get(), bytes);
+    if (good && (uid != uid_t(-1) || gid != gid_t(-1))) good = fchown(fd.get(), uid, gid) == 0;
+    if (good) good = fchmod(fd.get(), mode) == 0;
+    if (good) good = rename(temporary.c_str(), path.c_str()) == 0;
+    if (good) return Done{};
+    Error error = os_error("write", path);
+    unlink(temporary.c_str());
+    return error;
+}
+
+Status make_dir(const std::string& path, mode_t mode, uid_t uid, gid_t gid) {
+    bool made = mkdir(path.c_str(), 0700) == 0;
+    if (!made && errno != EEXIST) return os_error("mkdir", path);
+    Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) return os_error("open folder", path);
+    struct stat st;
+    if (fstat(fd.get(), &st) != 0) return os_error("stat", path);
+    if (made) {
+        if (uid != uid_t(-1) && uid != st.st_uid && fchown(fd.get(), uid, gid) != 0) return os_error("chown", path);
+        if (fchmod(fd.get(), mode) != 0) return os_error("chmod", path);
+    } else if (uid != uid_t(-1) && st.st_uid != uid) {
+        return Error{path + ": belongs to uid " + std::to_string(st.st_uid) + ", not " + std::to_string(uid)};
+    }
+    return Done{};
+}
+
+Status make_dirs(const std::string& path, mode_t mode) {
+    for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+        std::string part = path.substr(0, slash);
+        // Parents may be links that the administrator made; only the last one must be a real folder.
+        if (slash == std::string::npos) return make_dir(path, mode);
+        if (mkdir(part.c_str(), mode) != 0 && errno != EEXIST) return os_error("mkdir", part);
+    }
+}
+
+namespace {
+struct CloseDir {
+    void operator()(DIR* d) const { closedir(d); }
+};
+
+uint64_t remove_entries(int dir, dev_t device);
+
+uint64_t remove_entry(int dir, const char* name, dev_t device) {
+    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT) return 0;
+    if (errno != EISDIR && errno != EPERM) return 1;
+    int child = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
+    if (child < 0) child = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (child < 0) return errno == ENOENT ? 0 : 1;
+    uint64_t left = remove_entries(child, device);
+    if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return left;
+    return left + 1;
+}
+
+// Takes over `dir`.
+uint64_t remove_entries(int dir, dev_t device) {
+    struct stat st;
+    if (fstat(dir, &st) != 0 || st.st_dev != device) {
+        close(dir);
+        return 1;
+    }
+    if ((st.st_mode & 0700) != 0700) fchmod(dir, 0700);
+    std::unique_ptr<DIR, CloseDir> entries(fdopendir(dir));
+    if (!entries) {
+        close(dir);
+        return 1;
+    }
+    uint64_t left = 0;
+    while (dirent* e = readdir(entries.get())) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        left += remove_entry(dirfd(entries.get()), e->d_name, device);
+    }
+    return left;
+}
+}  // namespace
+
+uint64_t remove_tree(const std::string& path) {
+    struct stat st;
+    if (lstat(path.c_str(), &st) != 0) return errno == ENOENT ? 0 : 1;
+    return remove_entry(AT_FDCWD, path.c_str(), st.st_dev);
+}
+
+std::string boot_id() {
+    auto id = read_file("/proc/sys/kernel/random/boot_id", 100);
+    if (!id) return "";
+    return id->substr(0, id->find('\n'));
+}
+
+uint64_t process_start(pid_t pid) {
+    if (pid <= 0) return 0;
+    auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+    if (!stat) return 0;
+    size_t close_paren = stat->rfind(')');
+    if (close_paren == std::string::npos || close_paren + 2 >= stat->size()) return 0;
+    if ((*stat)[close_paren + 2] == 'Z') return 0;
+    size_t at = close_paren + 2;  // field 3
+    for (int field = 3; field < 22; field++) {
+        at = stat->find(' ', at);
+        if (at == std::string::npos) return 0;
+        at++;
+    }
+    return strtoull(stat->c_str() + at, nullptr, 10);
+}
+
+int64_t now_s() { return time(nullptr); }
+
+uint64_t monotonic_ns() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+std::string program_dir() {
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    if (n <= 0 || n == sizeof path) return "";
+    std::string_view whole(path, static_cast<size_t>(n));
+    return std::string(whole.substr(0, whole.rfind('/')));
+}
+
+std::string find_program(const std::string& name) {
+    std::string beside = program_dir() + "/" + name;
+    if (access(beside.c_str(), F_OK) == 0) return beside;
+    return std::string(MONARCH_LIBEXECDIR) + "/" + name;
+}
+
+void log_line(int level, std::string_view text) {
+    openlog("monarch", LOG_PID, LOG_DAEMON);
+    syslog(level, "%.*s", static_cast<int>(text.size()), text.data());
+    std::string line = std::string(text) + "\n";
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace monarch
