@@ -37,7 +37,8 @@ struct Config {
 // Reads DIR/monarch.toml; `node` replaces %n in every path. Errors: missing file, syntax, unknown key, bad value,
 // relative path, two tiers of one name, no tier, more than MONARCH_MAX_TIERS.
 Result<Config> load_config(const std::string& dir, const std::string& node);
-// Reads [paths] alone (with the whole file checked): what the plugin needs.
+// The same of a file of any name.
+Result<Config> load_config_file(const std::string& file, const std::string& node);
 
 struct Rule {
     std::string file;  // where it stands, for messages
@@ -62,7 +63,7 @@ struct Requester {
 class Policy {
   public:
     std::vector<Rule> rules;   // in file-name order, then in file order
-    bool any_file = false;     // without a policy file everyone may use everything
+    bool any_file = false;     // some file has a rule; without one everyone may use everything
     // The first rule that matches, a rule without limits when there is no policy file, null when none matches.
     const Rule* match(const Requester& who) const;
     // Whether some rule that could match `who` in some partition allows the data sets (by path); else why not.
@@ -73,6 +74,8 @@ class Policy {
 };
 // DIR/policy.d/*.toml in byte order of their names (hidden files and other endings ignored).
 Result<Policy> load_policy(const std::string& dir);
+// One such file, to check it alone, as load_catalog_file does.
+Result<Policy> load_policy_file(const std::string& file);
 // Null when `rule` lets `spec` be staged, else "path /x is not allowed by 50-gpu.toml: ask for one of /lustre/**".
 Status rule_allows(const Rule& rule, const DatasetSpec& spec);
 
@@ -89,5 +92,6 @@ struct Catalog {
     const CatalogEntry* find(const std::string& name) const;
 };
 Result<Catalog> load_catalog(const std::string& dir);  // DIR/datasets.d/*.toml
+Result<Catalog> load_catalog_file(const std::string& file);
 
 }  // namespace monarch

@@ -23,7 +23,6 @@ const OptionName option_names[8] = {
 namespace {
 
 constexpr size_t max_spec_bytes = 4096;
-constexpr uint64_t max_epochs = 1'000'000;
 constexpr uint64_t max_ranks = 65536;
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -19,6 +19,9 @@ struct OptionName {
     const char* argument;     // "SPEC[,SPEC...]" for --help
     const char* help;         // one sentence
 };
+// The most that --monarch-epochs and [defaults] epochs may say.
+constexpr uint64_t max_epochs = 1'000'000;
+
 // The eight rows of the table, in its order.
 extern const OptionName option_names[8];
 
