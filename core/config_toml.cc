@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include "core/os.h"
 #include "core/units.h"
 
 namespace monarch {
@@ -59,23 +59,15 @@ TomlValue convert(const toml::node& node) {
     return value;
 }
 
-Result<std::string> read_file(const std::string& file) {
-    auto failed = [&](const char* why) { return Error{printable(file) + ": cannot be read: " + why}; };
-    int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return failed(strerror(errno));
-    std::string bytes;
-    char buffer[65536];
-    ssize_t n = 0;
-    struct stat st {};
-    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    while (regular && bytes.size() <= max_file_bytes && (n = read(fd, buffer, sizeof buffer)) > 0)
-        bytes.append(buffer, static_cast<size_t>(n));
-    int error = errno;
-    close(fd);
-    if (!regular) return failed("it is not a regular file");
-    if (n < 0) return failed(strerror(error));
-    if (bytes.size() > max_file_bytes) return failed("it is over 16 MiB");
-    return bytes;
+// Links are followed here: configuration management makes them.
+Result<std::string> read_configuration(const std::string& file) {
+    auto failed = [&](const std::string& why) { return Error{printable(file) + ": cannot be read: " + why}; };
+    Fd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat st;
+    if (!fd || fstat(fd.get(), &st) != 0) return failed(strerror(errno));
+    if (!S_ISREG(st.st_mode)) return failed("it is not a regular file");
+    Result<std::string> bytes = read_fd(fd.get(), max_file_bytes);
+    return bytes ? bytes : failed(bytes.error());
 }
 
 bool configuration_name(std::string_view name) {
@@ -91,7 +83,7 @@ const TomlValue* TomlValue::find(std::string_view key) const {
 }
 
 Result<TomlValue> read_toml(const std::string& file) {
-    Result<std::string> bytes = read_file(file);
+    Result<std::string> bytes = read_configuration(file);
     if (!bytes) return Error{bytes.error()};
     toml::parse_result parsed = toml::parse(std::string_view(*bytes), std::string_view(file));
     if (!parsed) {
