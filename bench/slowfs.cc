@@ -47,11 +47,10 @@ Stats stats;
 Conditions conditions;
 Gate gate;
 
-// ---- Inodes
-// ------------------------------------------------------------------------------------------------ A file
-// that the kernel knows is held by an O_PATH descriptor: it stays the same file when it is renamed or
-// removed, and its number is not used again meanwhile.
+// ---- Inodes ----
 
+// A file that the kernel knows. Its O_PATH descriptor keeps it the same file when it is renamed or removed,
+// and its number from being used again meanwhile.
 struct Inode {
     int fd = -1;
     uint64_t lookups = 0;
@@ -121,8 +120,7 @@ int look_up(fuse_ino_t parent, const char* name, fuse_entry_param* entry) {
     return 0;
 }
 
-// ---- The way of a request
-// ----------------------------------------------------------------------------------
+// ---- The way of a request ----
 
 // The path below the source, for the globs of the control file.
 std::string path_of(fuse_ino_t ino, const char* name) {
@@ -230,8 +228,7 @@ int finish_new(fuse_req_t req, fuse_ino_t parent, const char* name, int error) {
     return error ? error : reply_entry(req, parent, name);
 }
 
-// ---- Metadata
-// ----------------------------------------------------------------------------------------------
+// ---- Metadata ----
 
 void on_init(void*, fuse_conn_info* connection) {
     connection->want |= connection->capable & FUSE_CAP_PARALLEL_DIROPS;
@@ -360,8 +357,7 @@ void on_statfs(fuse_req_t req, fuse_ino_t ino) {
     });
 }
 
-// ---- Files
-// -------------------------------------------------------------------------------------------------
+// ---- Files ----
 
 // The flags for the source: O_PATH descriptors are opened anew through a symlink in /proc; O_DIRECT is
 // between the caller and the kernel, since our buffers are not aligned.
@@ -453,8 +449,7 @@ void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t 
           [&](Request&) { return status(fallocate(file->fh, mode, offset, length)); });
 }
 
-// ---- Directories
-// -------------------------------------------------------------------------------------------
+// ---- Directories ----
 
 struct Directory {
     DIR* stream;
@@ -603,8 +598,7 @@ fuse_lowlevel_ops operations() {
     return ops;
 }
 
-// ---- Housekeeping: signals, stats file, control file
-// -------------------------------------------------------
+// ---- Housekeeping: signals, stats file, control file ----
 
 // Tells one state of the control file from another; all zero: there is none.
 std::array<int64_t, 4> control_version() {
@@ -690,8 +684,7 @@ class Housekeeper {
     std::thread thread_;
 };
 
-// ---- Start and end
-// -----------------------------------------------------------------------------------------
+// ---- Start and end ----
 
 // Every file that the kernel knows costs a descriptor.
 void raise_descriptor_limit() {
@@ -830,8 +823,7 @@ int serve_mount(Daemon& daemon) {
     return result < 0 ? 1 : 0;
 }
 
-// ---- Command line
-// ------------------------------------------------------------------------------------------
+// ---- Command line ----
 
 struct OptionRow {
     const char* name;

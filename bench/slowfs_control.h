@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <condition_variable>
@@ -117,13 +116,15 @@ inline int parse_control(const std::string& text, Control& control) {
     return 0;
 }
 
-// The control that holds now. Everything that waits in slowfs waits here, so that its end wakes it. What
-// every request passes takes no lock that others sleep on.
+// The control that holds now. Everything that waits in slowfs waits here, so that its end wakes it.
 class Conditions {
   public:
     using Clock = std::chrono::steady_clock;
 
-    std::shared_ptr<const Control> now() const { return control_; }
+    std::shared_ptr<const Control> now() {
+        std::lock_guard lock(mutex_);
+        return control_;
+    }
 
     void set(Control control) {
         std::lock_guard lock(mutex_);
@@ -139,7 +140,7 @@ class Conditions {
     // False: slowfs ends.
     bool wait_for_change(const std::shared_ptr<const Control>& since) {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return ending_ || control_.load() != since; });
+        changed_.wait(lock, [&] { return ending_ || control_ != since; });
         return !ending_;
     }
     void sleep_until(Clock::time_point when) {
@@ -157,7 +158,7 @@ class Conditions {
   private:
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::atomic<std::shared_ptr<const Control>> control_ = std::make_shared<const Control>();
+    std::shared_ptr<const Control> control_ = std::make_shared<const Control>();
     bool ending_ = false;
     std::mutex wire_mutex_;
     Clock::time_point wire_free_{};
