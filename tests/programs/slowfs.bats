@@ -278,7 +278,8 @@ with open(sys.argv[1], "rb") as a, open(sys.argv[2], "rb") as b:
 @test "a control file that is wrong changes nothing" {
     start_slowfs
     control 'fail EIO */1.jpg'
-    printf 'fail ENONSENSE *\n' >"$DIR/control"
+    printf 'fail ENONSENSE *\n' >"$DIR/control.new"
+    mv "$DIR/control.new" "$DIR/control" # not in place: an empty file would be right, and hold
     kill -HUP "$PID"
     refused() { [ "$(counter control_errors)" -ge 1 ]; }
     await refused
