@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "core/os.h"
+
 namespace monarch {
 
 namespace {
@@ -142,13 +144,19 @@ Result<int64_t> Ledger::add_lease(const LeaseRow& r) {
     return db_.last_id();
 }
 
+Status Ledger::refuse_lease(int64_t id, const std::string& outcome, const std::string& note) {
+    Stmt put = db_.prepare("UPDATE lease SET store_id = NULL, outcome = ?, note = ? WHERE id = ?");
+    put.bind_text(1, outcome).bind_text(2, note).bind(3, id);
+    return finish(put);
+}
+
 Status Ledger::end_lease(int64_t id, const std::string& outcome, const Counters& counters, const std::string& predictor) {
     std::string sql = "UPDATE lease SET ended_at = ?, outcome = ?, predictor = ?";
     for (const char* name : counter_names) sql += std::string(", ") + name + " = ?";
     Stmt put = db_.prepare(sql + " WHERE id = ? AND ended_at IS NULL");
-    int n = 1;
-    put.bind(n++, static_cast<int64_t>(time(nullptr))).bind_text(n++, outcome).bind_text(n++, predictor);
-    for (size_t i = 0; i < counter_names.size(); i++) put.bind(n++, static_cast<int64_t>(counter(counters, i)));
+    put.bind(1, now_s()).bind_text(2, outcome).bind_text(3, predictor);
+    int n = 4;
+    for (size_t i = 0; i < counter_names.size(); i++, n++) put.bind(n, static_cast<int64_t>(counter(counters, i)));
     put.bind(n, id);
     return finish(put);
 }

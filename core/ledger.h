@@ -77,6 +77,8 @@ class Ledger {
     uint64_t used(const std::string& path);
 
     Result<int64_t> add_lease(const LeaseRow& row);
+    // The data set is not staged after all: the lease stays, without a store, until the job ends.
+    Status refuse_lease(int64_t id, const std::string& outcome, const std::string& note);
     Status end_lease(int64_t id, const std::string& outcome, const Counters& counters, const std::string& predictor);
     // Leases not ended: of one job, of one store, or all.
     std::vector<LeaseRow> live_leases();

@@ -7,7 +7,8 @@
  * RUN/jobs/JOB/N/map       what to redirect, NUL-separated "key=value" records (core/fields.h), keys below
  * RUN/jobs/JOB/N/page      struct monarch_page
  * RUN/jobs/JOB/N/ring      struct monarch_ring
- * N counts from 0 without a gap; the three files belong to the job's user (0600), their folders to root, so nobody
+ * RUN/jobs/JOB/N/note      empty, or one line by the stager for the job's output: why nothing is staged
+ * N counts from 0 without a gap; the four files belong to the job's user (0600), their folders to root, so nobody
  * else can read, replace or add one. The user can write anything into page and ring: who reads them clamps.
  *
  * Keys of the map, in any order, unknown ones ignored:
@@ -87,6 +88,11 @@ struct monarch_page {
     uint64_t waited_ns;   /* added to by libmonarch.so: time spent waiting in opens */
     uint64_t retired;     /* added to by libmonarch.so: names retired */
     uint64_t retire_lost; /* added to by libmonarch.so: names that could not be retired: sets `disabled` */
+
+    /* The root's st_dev and st_ino, set before `canonical_ready`; ino 0: unknown. Where the root's path names another
+     * folder (in a container, after chroot), libmonarch.so redirects nothing. */
+    uint64_t root_dev;
+    uint64_t root_ino;
 
     /* The root with every symbolic link resolved, set by the stager as soon as the source answers. */
     uint32_t canonical_ready; /* written last, with release order */

@@ -1,0 +1,492 @@
+#include "stager/attach.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/fs.h>
+#include <pwd.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <set>
+
+#include "core/config.h"
+#include "core/options.h"
+#include "core/os.h"
+#include "core/request.h"
+#include "core/units.h"
+#include "stager/node.h"
+#include "stager/settings.h"
+
+namespace monarch {
+
+namespace {
+
+constexpr unsigned default_streams = 16;
+constexpr uint64_t default_wait_max_s = 600;
+constexpr uint64_t smallest_reservation = 1 << 20;
+
+// One data set of the job on its way to a lease.
+struct Wanted {
+    DatasetSpec spec;
+    std::string source, manifest;
+    std::string refused;  // why it is not staged; "" so far
+    std::vector<Reservation> space;
+    StoreRow store;
+    bool new_store = false;
+    int session = -1;
+};
+
+class Attach {
+  public:
+    Attach(const Fields& request, Settings settings) : request_(request), settings_(std::move(settings)) {}
+    int run();
+
+  private:
+    Status check();
+    void resolve(Wanted& w);
+    void policy();
+    std::vector<Reservation> space_for(size_t datasets);
+    Status lease();
+    Status lease_one(Wanted& w, size_t datasets);
+    Status make_store(Wanted& w);
+    Status make_tier_folder(const Wanted& w, const Reservation& r);
+    Status make_session(Wanted& w);
+    Status post(const Wanted& w);
+    Fields stager_config(const Wanted& w) const;
+    void give_up(Wanted& w, const std::string& why);
+    Status write_env();
+    std::string who(const std::string& what) const { return "job " + job_ + ": " + what; }
+
+    const Fields& request_;
+    Settings settings_;
+    std::unique_ptr<Node> node_;
+    std::string job_;
+    int64_t restart_ = 0;
+    uid_t uid_ = 0;
+    gid_t gid_ = 0;
+    std::string results_;
+    Options options_;
+    const Rule* rule_ = nullptr;
+    std::vector<Wanted> wanted_;
+    std::vector<std::string> notes_;
+};
+
+bool valid_job(const std::string& job) {
+    return !job.empty() && job.size() <= 64 && job[0] != '.' &&
+           job.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == std::string::npos;
+}
+
+struct Account {
+    std::string name, home;
+    std::vector<std::string> groups;
+};
+
+Account account_of(uid_t uid, gid_t gid) {
+    Account a{std::to_string(uid), "", {}};
+    char buffer[16384];
+    passwd entry, *found = nullptr;
+    if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found) {
+        a.name = entry.pw_name;
+        a.home = entry.pw_dir;
+    }
+    std::vector<gid_t> ids(256);
+    int count = static_cast<int>(ids.size());
+    if (getgrouplist(a.name.c_str(), gid, ids.data(), &count) < 0) count = static_cast<int>(ids.size());
+    for (int n = 0; n < count; n++) {
+        group g, *at = nullptr;
+        std::vector<char> space(1 << 16);
+        if (getgrgid_r(ids[static_cast<size_t>(n)], &g, space.data(), space.size(), &at) == 0 && at) a.groups.push_back(g.gr_name);
+    }
+    return a;
+}
+
+// What the job's user writes to, made by root in root's folder and handed over.
+Status make_user_file(const std::string& path, uint64_t bytes, const void* head, size_t head_bytes, uid_t uid, gid_t gid) {
+    Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return os_error("make", path);
+    // Allocated in full: writing to a hole of a full file system through a map would kill the job.
+    if (bytes && posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)) != 0) return Error{path + ": no space in the run-time folder"};
+    if (head_bytes && pwrite(fd.get(), head, head_bytes, 0) != static_cast<ssize_t>(head_bytes)) return os_error("write", path);
+    if (fchown(fd.get(), uid, gid) != 0) return os_error("chown", path);
+    return Done{};
+}
+
+// Every value is the user's or Slurm's: nothing is used before it is checked here.
+Status Attach::check() {
+    job_ = request_.get("job");
+    if (!valid_job(job_)) return Error{"invalid job id in the request"};
+    auto restart = parse_count(request_.get("restart", "0"), 0, 1u << 30);
+    auto uid = parse_count(request_.get("uid"), 0, UINT32_MAX - 1), gid = parse_count(request_.get("gid"), 0, UINT32_MAX - 1);
+    if (!restart || !uid || !gid) return Error{who("invalid uid, gid or restart count in the request")};
+    restart_ = static_cast<int64_t>(*restart);
+    uid_ = static_cast<uid_t>(*uid);
+    gid_ = static_cast<gid_t>(*gid);
+    if (geteuid() != 0 && uid_ != geteuid()) return Error{who("only root attaches for another user")};
+    std::map<std::string, std::string> raw;
+    for (const OptionName& option : option_names)
+        if (std::string key = std::string("option.") + option.name; request_.has(key)) raw[option.name] = request_.get(key);
+    auto options = parse_options(raw, settings_.user ? "--" : "--monarch-");
+    if (!options) return Error{options.error()};
+    options_ = std::move(*options);
+    if (options_.datasets.empty()) return Error{who("no data set in the request")};
+    return Done{};
+}
+
+void Attach::resolve(Wanted& w) {
+    switch (w.spec.kind) {
+        case SpecKind::path: w.source = w.spec.path; break;
+        case SpecKind::url: w.refused = "URL sources are not served by this version: use a path"; break;
+        case SpecKind::catalog: {
+            const CatalogEntry* entry = settings_.catalog.find(w.spec.name);
+            if (!entry) {
+                w.refused = "not in this node's catalog: see monarchctl dataset list";
+                break;
+            }
+            w.source = entry->source;
+            w.manifest = entry->manifest;
+            if (!w.source.starts_with('/')) w.refused = "its source is no path: only paths are served by this version";
+        }
+    }
+}
+
+void Attach::policy() {
+    Account account = account_of(uid_, gid_);
+    rule_ = settings_.policy.match({account.name, account.groups, request_.get("partition")});
+    results_ = settings_.config.results;
+    if (results_.empty() && !account.home.empty()) results_ = account.home + "/.local/state/monarch/jobs";
+    else if (results_.starts_with("~/")) results_ = account.home + results_.substr(1);
+    if (!results_.empty()) results_ += "/" + job_;
+    for (auto& w : wanted_) {
+        if (!w.refused.empty()) continue;
+        if (!rule_) {
+            w.refused = "no policy rule matches " + account.name + " in partition " + request_.get("partition") + ": ask the administrator";
+        } else if (Status s = rule_allows(*rule_, w.spec); !s.ok()) {
+            w.refused = s.error();
+        }
+    }
+}
+
+// What one data set of the job may take on each tier, at most: option, else the job's share; policy; what is free.
+std::vector<Reservation> Attach::space_for(size_t datasets) {
+    std::vector<Reservation> list;
+    double share = strtod(request_.get("cpu_share", "1").c_str(), nullptr);
+    if (!(share > 0 && share <= 1)) share = 1;
+    auto tiers = tier_use(*node_);
+    uint64_t total = UINT64_MAX;
+    if (options_.capacity.given && options_.capacity.by_tier.empty()) {
+        uint64_t all = 0;
+        for (const auto& t : tiers) all += t.capacity;
+        total = options_.capacity.total.of(all) / datasets;
+    }
+    int position = 0;
+    for (const auto& t : tiers) {
+        int here = position++;
+        if (!t.ready) {
+            notes_.push_back("tier " + t.tier.name + " is not used: " + t.why);
+            continue;
+        }
+        uint64_t most = t.capacity;
+        if (!options_.capacity.by_tier.empty()) {
+            auto named = options_.capacity.by_tier.find(t.tier.name);
+            most = named == options_.capacity.by_tier.end() ? 0 : named->second.of(t.capacity) / datasets;
+        } else if (!options_.capacity.given) {
+            most = static_cast<uint64_t>(static_cast<double>(t.capacity) * share) / datasets;
+        }
+        if (rule_->limits_capacity) {
+            auto limit = rule_->max_capacity.find(t.tier.name);
+            most = std::min(most, limit == rule_->max_capacity.end() ? 0 : limit->second.of(t.capacity) / datasets);
+        }
+        most = std::min({most, total, t.capacity - std::min(t.capacity, t.used)});
+        struct statvfs fs;
+        if (!t.tier.tmpfs && statvfs(t.path.c_str(), &fs) == 0) most = std::min<uint64_t>(most, fs.f_bavail * fs.f_frsize);
+        most = most / 4096 * 4096;
+        if (most < smallest_reservation) continue;
+        total -= total == UINT64_MAX ? 0 : most;
+        list.push_back({here, t.tier.name, t.path, t.tier.tmpfs, most});
+    }
+    return list;
+}
+
+Status Attach::lease_one(Wanted& w, size_t datasets) {
+    Ledger& ledger = node_->ledger;
+    LeaseRow row;
+    row.job = job_;
+    row.restart = restart_;
+    row.session = w.session;
+    row.node = request_.get("node");
+    row.partition = request_.get("partition");
+    row.uid = uid_;
+    row.name = w.spec.name;
+    row.boot_id = boot_id();
+    row.attached_at = now_s();
+    row.outcome = "attached";
+    auto store = w.refused.empty() ? ledger.find_store(uid_, w.source) : std::nullopt;
+    if (store) {
+        w.store = std::move(*store);
+    } else if (w.refused.empty()) {
+        w.space = space_for(datasets);
+        if (w.space.empty()) w.refused = "no space for it on this node's tiers: see monarchctl status";
+    }
+    if (!w.refused.empty()) {
+        row.outcome = "refused";
+        row.note = w.refused;
+        auto id = ledger.add_lease(row);
+        return id ? Status(Done{}) : Status(Error{id.error()});
+    }
+    if (!store) {
+        w.new_store = true;
+        w.store = {0, uid_, gid_, w.spec.name, w.source, row.boot_id, row.attached_at, 0, 0, "", w.space};
+        auto id = ledger.add_store(w.store);
+        if (!id) return Error{id.error()};
+        w.store.id = *id;
+        for (const auto& r : w.space)
+            if (Status s = ledger.reserve(*id, r); !s.ok()) return s;
+        if (Status s = ledger.set_config(*id, stager_config(w).format()); !s.ok()) return s;
+    }
+    row.store_id = w.store.id;
+    auto id = ledger.add_lease(row);
+    return id ? Status(Done{}) : Status(Error{id.error()});
+}
+
+// Reserves for all data sets of the job in one transaction.
+Status Attach::lease() {
+    size_t datasets = static_cast<size_t>(
+        std::max<ptrdiff_t>(1, std::count_if(wanted_.begin(), wanted_.end(), [](const Wanted& w) { return w.refused.empty(); })));
+    if (Status s = node_->ledger.begin(); !s.ok()) return s;
+    int session = 0;
+    for (auto& w : wanted_) {
+        w.session = session;
+        if (Status s = lease_one(w, datasets); !s.ok()) {
+            node_->ledger.rollback();
+            return s;
+        }
+        if (w.refused.empty()) session++;
+    }
+    return node_->ledger.commit();
+}
+
+Status Attach::make_tier_folder(const Wanted& w, const Reservation& r) {
+    for (const std::string& folder : {r.path, tier_stores(r.path), tier_trash(r.path)}) {
+        // Only a tmpfs tier's own folder is made here: a disk tier has them since `tier init`.
+        Status s = r.tmpfs ? make_dirs(folder, 0711) : make_dir(folder, 0711, geteuid());
+        if (!s.ok()) return s;
+    }
+    if (Status s = make_dir(tier_store(r.path, w.store.id), 0711, geteuid()); !s.ok()) return s;
+    std::string data = tier_data(r.path, w.store.id);
+    if (!r.tmpfs) return make_dir(data, 0700, uid_, gid_);
+    if (Status s = make_dir(data, 0700); !s.ok()) return s;
+    std::string options = "size=" + std::to_string(r.bytes) + ",nr_inodes=" + std::to_string(r.bytes / 2048 + 4096) +
+                          ",mode=0700,uid=" + std::to_string(uid_) + ",gid=" + std::to_string(gid_);
+    unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOATIME;
+    if (mount("monarch", data.c_str(), "tmpfs", flags, (options + ",noswap").c_str()) == 0) return Done{};
+    if (mount("monarch", data.c_str(), "tmpfs", flags, options.c_str()) == 0) return Done{};  // before Linux 6.4
+    return os_error("mount a tmpfs on", data);
+}
+
+Status Attach::make_store(Wanted& w) {
+    for (const auto& r : w.store.tiers)
+        if (Status s = make_tier_folder(w, r); !s.ok()) return s;
+    std::string dir = node_->at.store(w.store.id);
+    if (Status s = make_dir(dir, 0711, geteuid()); !s.ok()) return s;
+    if (Status s = make_dir(node_->at.inbox(w.store.id), 0711, geteuid()); !s.ok()) return s;
+    return make_user_file(node_->at.lock(w.store.id), 0, nullptr, 0, uid_, gid_);
+}
+
+Fields Attach::stager_config(const Wanted& w) const {
+    Fields f;
+    f.add("dir", node_->at.store(w.store.id));
+    f.add("name", w.spec.name);
+    f.add("node", request_.get("node"));
+    f.add("source", w.source);
+    f.add("manifest", w.manifest);
+    auto order = options_.order.find(w.spec.name);
+    if (order == options_.order.end()) order = options_.order.find("");
+    f.add("order", order == options_.order.end() ? settings_.config.order : order->second);
+    uint64_t streams = rule_->max_streams ? std::min<uint64_t>(rule_->max_streams, default_streams) : default_streams;
+    f.add("streams", std::to_string(streams));
+    f.add("bandwidth", std::to_string(rule_->max_bandwidth));
+    for (const auto& r : w.store.tiers) {
+        f.add("tier", r.tier);
+        f.add("data", tier_data(r.path, w.store.id));
+        f.add("bytes", std::to_string(r.bytes));
+    }
+    return f;
+}
+
+Status Attach::make_session(Wanted& w) {
+    std::string dir = node_->at.session(job_, w.session);
+    if (Status s = make_dir(dir, 0711, geteuid()); !s.ok()) return s;
+    auto page = std::make_unique<monarch_page>();
+    page->magic = MONARCH_PAGE_MAGIC;
+    page->version = MONARCH_SHM_VERSION;
+    page->bytes = sizeof(monarch_page);
+    uint64_t most = rule_->wait_max_s.value_or(default_wait_max_s);
+    const Wait& wait = options_.wait_given ? options_.wait : settings_.config.wait;
+    uint64_t limit = wait.limit_s ? wait.limit_s : default_wait_max_s;
+    page->wait_limit_ns = std::min(limit, most) * 1'000'000'000;
+    if (wait.kind == Wait::none) page->wait = MONARCH_WAIT_GO;
+    if (Status s = make_user_file(dir + "/page", 0, page.get(), sizeof *page, uid_, gid_); !s.ok()) return s;
+    struct {
+        uint64_t magic;
+        uint32_t version, slots;
+    } ring{MONARCH_RING_MAGIC, MONARCH_SHM_VERSION, MONARCH_RING_SLOTS};
+    if (Status s = make_user_file(dir + "/ring", sizeof(monarch_ring), &ring, sizeof ring, uid_, gid_); !s.ok()) return s;
+    if (Status s = make_user_file(dir + "/note", 0, nullptr, 0, uid_, gid_); !s.ok()) return s;
+    Fields map;
+    map.add("root", w.source);
+    for (const auto& r : w.store.tiers) {
+        map.add("tier", tier_data(r.path, w.store.id) + "/files");
+        map.add("ids", tier_data(r.path, w.store.id) + "/ids");
+    }
+    map.add("lock", node_->at.lock(w.store.id));
+    std::string bytes = map.format();
+    if (bytes.size() > MONARCH_MAP_BYTES) return Error{"the session's map is too long: shorten the tiers' paths"};
+    return make_user_file(dir + "/map", 0, bytes.data(), bytes.size(), uid_, gid_);
+}
+
+// Puts the session's message into its store's inbox, under the next free number.
+Status Attach::post(const Wanted& w) {
+    Fields m;
+    m.add("session", node_->at.session(job_, w.session));
+    m.add("job", job_);
+    m.add("attached_at", std::to_string(now_s()));
+    const Wait& wait = options_.wait_given ? options_.wait : settings_.config.wait;
+    m.add("wait", wait.kind == Wait::automatic ? "auto" : wait.kind == Wait::none ? "none" : "threshold");
+    m.add("wait_percent", std::to_string(wait.percent));
+    m.add("results", results_);
+    std::string inbox = node_->at.inbox(w.store.id), ready = inbox + "/new." + std::to_string(getpid()), bytes = m.format();
+    if (Status s = make_user_file(ready, 0, bytes.data(), bytes.size(), uid_, gid_); !s.ok()) return s;
+    for (unsigned n = 1; n < 1000000; n++) {
+        if (renameat2(AT_FDCWD, ready.c_str(), AT_FDCWD, (inbox + "/" + std::to_string(n)).c_str(), RENAME_NOREPLACE) == 0)
+            return Done{};
+        if (errno != EEXIST) break;
+    }
+    Error error = os_error("post to", inbox);
+    unlink(ready.c_str());
+    return error;
+}
+
+void Attach::give_up(Wanted& w, const std::string& why) {
+    log_line(LOG_ERR, who(printable(w.spec.text) + ": " + why));
+    for (const auto& lease : node_->ledger.live_leases_of_job(job_))
+        if (lease.store_id == w.store.id) (void)node_->ledger.refuse_lease(lease.id, "failed", why);
+    if (node_->ledger.live_leases_of_store(w.store.id).empty()) node_->drop_store(w.store);
+    w.refused = why;
+}
+
+Status Attach::write_env() {
+    Fields env;
+    std::string lib = settings_.library;
+    env.add("set", std::string(session_variable) + "=" + node_->at.job(job_));
+    bool served = false;
+    for (const auto& w : wanted_) {
+        if (!w.source.empty()) env.add("set", w.spec.variable + "=" + w.source);
+        if (!w.refused.empty()) notes_.push_back(printable(w.spec.text) + " is read from its source: " + w.refused);
+        else served = true;
+    }
+    if (options_.access == Access::bind) notes_.push_back("--monarch-access=bind is not served by this version: preload serves");
+    if (options_.keep_given) notes_.push_back("--monarch-keep is not served by this version: the store goes with the job");
+    if (served && options_.access != Access::none) {
+        if (access(lib.c_str(), R_OK) == 0) env.add("preload", lib);
+        else notes_.push_back("libmonarch.so is missing beside monarch-stager: opens go to the source");
+        env.add("bind", lib.substr(0, lib.rfind('/')));
+        env.add("bind", node_->at.job(job_));
+        for (const auto& w : wanted_)
+            for (const auto& r : w.refused.empty() ? w.store.tiers : std::vector<Reservation>()) env.add("bind", tier_data(r.path, w.store.id));
+    }
+    std::set<std::string> said;
+    for (const auto& note : notes_) {
+        if (!said.insert(note).second) continue;
+        log_line(LOG_WARNING, who(note));
+        env.add("note", note);
+    }
+    return write_file(node_->at.job(job_) + "/env", env.format(), 0600);
+}
+
+int Attach::run() {
+    auto fail = [&](const std::string& why) {
+        log_line(LOG_ERR, printable(why));
+        return 1;
+    };
+    Status checked = check();
+    if (job_.empty()) return fail(checked.error());
+    auto node = Node::open(settings_.config, settings_.user);
+    if (!node) return fail(who(node.error()));
+    node_ = std::make_unique<Node>(std::move(*node));
+    // An older run of this job (requeue), or a prolog that ran before: that session is garbage.
+    auto older = node_->ledger.live_leases_of_job(job_);
+    if (!older.empty()) node_->end_leases(older, "requeued");
+    else node_->drop_job_folder(job_);
+    // What cannot even be read as options is one refused lease, so that the ledger has the job.
+    if (!checked.ok()) wanted_.push_back({{SpecKind::path, request_.get("option.dataset"), "", "", ""}, "", "", checked.error(), {}, {}, false, -1});
+    for (const auto& spec : options_.datasets)
+        if (checked.ok()) wanted_.push_back({spec, "", "", "", {}, {}, false, -1});
+    for (auto& w : wanted_)
+        if (w.refused.empty()) resolve(w);
+    policy();
+    // The ledger first: a folder that no lease owns is the reaper's.
+    if (Status s = lease(); !s.ok()) {
+        for (auto& w : wanted_)
+            if (w.refused.empty()) w.refused = s.error();
+    }
+    if (Status s = make_dir(node_->at.job(job_), 0711, geteuid()); !s.ok()) return fail(who(s.error()));
+    for (auto& w : wanted_) {
+        if (!w.refused.empty()) continue;
+        Status s = w.new_store ? make_store(w) : Status(Done{});
+        if (s.ok()) s = make_session(w);
+        if (s.ok()) s = post(w);
+        if (s.ok() && (w.new_store || !node_->stager_lives(w.store))) {
+            auto config = Fields::parse(node_->ledger.store(w.store.id).value_or(w.store).config);
+            s = config ? node_->start_stager(w.store, *config) : Status(Error{config.error()});
+        }
+        if (!s.ok()) give_up(w, s.error());
+    }
+    Status written = write_env();
+    node_->publish_status();
+    node_->reap_in_background(settings_.reap_arguments);
+    return written.ok() ? 0 : fail(who(written.error()));
+}
+
+}  // namespace
+
+int attach(const Fields& request, const std::string& config_dir) {
+    auto settings = load_settings(request, config_dir);
+    if (!settings) {
+        log_line(LOG_ERR, "job " + printable(request.get("job")) + ": nothing is staged: " + settings.error());
+        return 1;
+    }
+    return Attach(request, std::move(*settings)).run();
+}
+
+int detach(const Fields& request, const std::string& config_dir) {
+    std::string job = request.get("job");
+    auto settings = load_settings(request, config_dir);
+    Status status = settings ? Status(Done{}) : Status(Error{settings.error()});
+    if (!valid_job(job)) status = Error{"invalid job id in the request"};
+    if (!status.ok()) {
+        log_line(LOG_ERR, "detach of job " + printable(job) + ": " + status.error());
+        return 1;
+    }
+    struct stat st;
+    if (lstat(Layout(settings->config).ledger().c_str(), &st) != 0) return 0;  // nothing was ever attached here
+    auto node = Node::open(settings->config, settings->user);
+    if (!node) {
+        log_line(LOG_ERR, "detach of job " + job + ": " + node.error());
+        return 1;
+    }
+    auto leases = node->ledger.live_leases_of_job(job);
+    node->end_leases(leases, "detached");
+    node->drop_job_folder(job);
+    node->publish_status();
+    node->reap_in_background(settings->reap_arguments);
+    return 0;
+}
+
+}  // namespace monarch

@@ -1,0 +1,100 @@
+#include "stager/copy.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+namespace monarch {
+
+void Throttle::take(uint64_t bytes, const std::atomic<bool>& stop) {
+    if (rate_ == 0) return;
+    uint64_t until;
+    {
+        std::lock_guard lock(mutex_);
+        free_at_ns_ = std::max(free_at_ns_, monotonic_ns());
+        until = free_at_ns_;
+        free_at_ns_ += static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate_));
+    }
+    while (!stop && monotonic_ns() < until)
+        std::this_thread::sleep_for(std::chrono::nanoseconds(std::min<uint64_t>(until - monotonic_ns(), 20000000)));
+}
+
+Copier::Copier(Source& source, const Manifest& manifest, std::vector<std::unique_ptr<TierStore>>& tiers, unsigned streams,
+               uint64_t bytes_per_s)
+    : source_(source), manifest_(manifest), tiers_(tiers), streams_(streams), throttle_(bytes_per_s) {}
+
+void Copier::start(std::vector<Placement> copies) {
+    copies_ = std::move(copies);
+    running_ = streams_;
+    // Detached: a stream can hang in the source for ever and must not hold up the end of the process.
+    for (unsigned n = 0; n < streams_; n++) std::thread([this] { stream(); }).detach();
+}
+
+void Copier::stream() {
+    for (;;) {
+        size_t n = next_++;
+        if (n >= copies_.size() || stop_) break;
+        CopyResult r = copy(copies_[n]);
+        if (stop_ && r.what == Copied::failed) break;
+        std::lock_guard lock(mutex_);
+        results_.push_back(std::move(r));
+        done_++;
+    }
+    running_--;
+}
+
+CopyResult Copier::copy(Placement p) {
+    // A tier that ran full passes its files on to the next one with room, if any: the plan left none, the disk may.
+    for (; p.tier < tiers_.size(); p.tier++) {
+        if (tiers_[p.tier]->full()) continue;
+        CopyResult r = copy_to(p);
+        if (r.what != Copied::failed || !tiers_[p.tier]->full()) return r;
+    }
+    return {p.file, no_tier, Copied::failed, false, "no space left on the tiers"};
+}
+
+CopyResult Copier::copy_to(Placement p) {
+    TierStore& tier = *tiers_[p.tier];
+    std::string temporary;
+    auto failed = [&](bool read, std::string why) { return CopyResult{p.file, no_tier, Copied::failed, read, std::move(why)}; };
+    Fd out = tier.create(temporary);
+    if (!out) {
+        if (errno == ENOSPC || errno == EDQUOT) tier.set_full();
+        return failed(false, "tier " + tier.name() + ": " + strerror(errno));
+    }
+    errno = 0;
+    throttle_.take(0, stop_);
+    auto fetched = source_.fetch(manifest_.path(p.file), out.get(), [this](uint64_t bytes) {
+        throttle_.take(bytes, stop_);
+        return !stop_;
+    });
+    if (!fetched) {
+        if (errno == ENOSPC || errno == EDQUOT) tier.set_full();
+        tier.discard(temporary);
+        return failed(true, fetched.error());
+    }
+    if (fetched->size != manifest_.bytes(p.file) && space_of(fetched->size) > space_of(manifest_.bytes(p.file))) {
+        tier.discard(temporary);
+        return failed(true, "larger than when it was listed: its space is not reserved");
+    }
+    switch (tier.publish(out.get(), temporary, manifest_.path(p.file), *fetched)) {
+        case Publish::done: return {p.file, p.tier, Copied::staged, true, ""};
+        case Publish::taken: return {p.file, no_tier, Copied::retired, true, ""};
+        case Publish::full: tier.set_full(); [[fallthrough]];
+        case Publish::failed: break;
+    }
+    return failed(true, "tier " + tier.name() + ": " + strerror(errno));
+}
+
+std::vector<CopyResult> Copier::take_results() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(results_, {});
+}
+
+bool Copier::wait_stopped(unsigned milliseconds) {
+    uint64_t until = monotonic_ns() + uint64_t{milliseconds} * 1000000;
+    while (running_ > 0 && monotonic_ns() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return running_ == 0;
+}
+
+}  // namespace monarch

@@ -1,0 +1,37 @@
+// The planner: a pure function of manifest, sequence, capacities and what is placed already.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "stager/manifest.h"
+
+namespace monarch {
+
+inline constexpr uint8_t no_tier = 255;
+
+struct Placement {
+    uint32_t file;
+    uint8_t tier;
+};
+
+struct Plan {
+    std::vector<Placement> copies;  // in the order of copying; what is placed already is not among them
+    uint64_t files = 0;             // placed or to be copied
+    uint64_t bytes = 0;             // their manifest sizes
+};
+
+// What a file of `bytes` takes on a tier: whole blocks of 4 KiB and its folder entry.
+uint64_t space_of(uint64_t bytes);
+
+// What the store's state file and log take on its last tier.
+uint64_t store_overhead(const Manifest& manifest);
+
+// Takes files in the order of `sequence`, each to the fastest tier that has room, until one fits nowhere: what is
+// staged is always a first part of the sequence. Only a file larger than every tier is passed over.
+// `capacity`: bytes a tier, fastest first. `placed`: file id → tier it is on already or no_tier; empty = nothing is.
+// A new folder costs one block on each tier that gets a file of it.
+Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence, std::vector<uint64_t> capacity,
+               const std::vector<uint8_t>& placed);
+
+}  // namespace monarch
