@@ -7,7 +7,7 @@
 namespace monarch {
 
 // sbatch, salloc (allocator context) and srun (local context), as the user, before anything is submitted.
-void submit_init(spank_t spank);
+void submit_init(const Settings& settings);
 void submit_option(size_t option, const char* value);
 // Ends the program, with one line, when the job must not be submitted.
 void submit_check(spank_t spank, const Settings& settings);

@@ -1,6 +1,7 @@
 // Prolog and epilog: one program to run, for less than a second, and nothing of it is waited for longer.
 // slurmd starts a process of its own for each, so nothing is known here but the job's ids, the options and
 // what slurmd put into the environment; of that only names that no user can set are read.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -28,8 +30,7 @@ constexpr uint64_t patience_ns = 900'000'000;
 constexpr size_t max_value_bytes = 65536;
 constexpr size_t max_output_bytes = 65536;
 
-// ---- running monarch-stager
-// --------------------------------------------------------------------------------------
+// ---- running monarch-stager -----------------------------------------------------------------------------
 
 // Slurm closes descriptor 0 of its helper, so a new descriptor may get a number that the child needs for
 // itself.
@@ -140,8 +141,7 @@ void run_stager(const Settings& settings, const char* verb, const Fields& reques
                     status);
 }
 
-// ---- what is asked of it
-// -----------------------------------------------------------------------------------------
+// ---- what is asked of it --------------------------------------------------------------------------------
 
 std::string job_id(spank_t spank) {
     uint32_t id = 0;
@@ -156,6 +156,58 @@ std::string from_slurmd(const char* name, const char* older_name = nullptr) {
 
 std::string number(const std::string& text) {
     return text.empty() ? "0" : text;
+}
+
+// This node's place in a node list such as "a[01-03,7],b", -1 when unknown. By Slurm's own parser, which is
+// in the process already; it is no part of the plugin interface, so its absence must not keep the plugin from
+// loading.
+int place_in(const std::string& nodelist, const std::string& node) {
+    using Create = void* (*)(const char*);
+    using Find = int (*)(void*, const char*);
+    using Destroy = void (*)(void*);
+    auto create = reinterpret_cast<Create>(dlsym(RTLD_DEFAULT, "slurm_hostlist_create"));
+    auto find = reinterpret_cast<Find>(dlsym(RTLD_DEFAULT, "slurm_hostlist_find"));
+    auto destroy = reinterpret_cast<Destroy>(dlsym(RTLD_DEFAULT, "slurm_hostlist_destroy"));
+    if (create == nullptr || find == nullptr || destroy == nullptr) return -1;
+    void* list = create(nodelist.c_str());
+    if (list == nullptr) return -1;
+    int place = find(list, node.c_str());
+    destroy(list);
+    return place;
+}
+
+// The job's CPUs on the node at `place`, from "4(x2),1": repeated counts in the order of the node list. 0:
+// unknown.
+long cpus_at(const std::string& counts, int place) {
+    const char* text = counts.c_str();
+    for (long before = 0; *text != '\0' && place >= 0;) {
+        char* end = nullptr;
+        long cpus = strtol(text, &end, 10), repeated = 1;
+        if (end == text || cpus <= 0) return 0;
+        if (strncmp(end, "(x", 2) == 0) {
+            repeated = strtol(end + 2, &end, 10);
+            if (*end != ')' || repeated <= 0) return 0;
+            end++;
+        }
+        if (place - before < repeated) return cpus;
+        before += repeated;
+        if (*end != ',') return 0;
+        text = end + 1;
+    }
+    return 0;
+}
+
+void add_place(const std::string& node, Fields& request) {
+    std::string nodelist = from_slurmd("SLURM_JOB_NODELIST", "SLURM_NODELIST");
+    request.add("nodelist", nodelist);
+    int place = place_in(nodelist, node);
+    if (place < 0) return;
+    request.add("node_index", std::to_string(place));
+    long cpus = cpus_at(from_slurmd("SLURM_JOB_CPUS_PER_NODE"), place), all = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cpus <= 0 || all <= 0) return;
+    char share[32];
+    snprintf(share, sizeof share, "%.6f", cpus < all ? double(cpus) / double(all) : 1.0);
+    request.add("cpu_share", share);
 }
 
 bool is_clean(const std::string& value) {
@@ -199,7 +251,7 @@ void node_prolog(spank_t spank, const Settings& settings) {
     request.add("uid", std::to_string(uid));
     request.add("gid", std::to_string(gid));
     request.add("node", node_name());
-    request.add("nodelist", from_slurmd("SLURM_JOB_NODELIST", "SLURM_NODELIST"));
+    add_place(node_name(), request);
     request.add("nodes", number(from_slurmd("SLURM_JOB_NUM_NODES")));
     request.add("partition", from_slurmd("SLURM_JOB_PARTITION"));
     add_options(spank, job, request);

@@ -37,7 +37,11 @@ bool submits() {
     return spank_context() == S_CTX_ALLOCATOR || spank_context() == S_CTX_LOCAL;
 }
 
+// Once a process: the second time, Slurm would tell every user that the option is provided by both.
 void register_options(spank_t spank) {
+    static bool registered = false;
+    if (registered) return;
+    registered = true;
     for (size_t i = 0; i < option_count; i++) spank_option_register(spank, spank_option_of(i));
 }
 
@@ -45,7 +49,7 @@ void init(spank_t spank, const Settings& settings) {
     if (spank_context() == S_CTX_SLURMD && !settings.unknown.empty())
         slurm_error("monarch: plugin argument '%s' is unknown: use config=DIR or bin=DIR",
                     settings.unknown.c_str());
-    if (submits()) submit_init(spank);
+    if (submits()) submit_init(settings);
     if (submits() || spank_context() == S_CTX_REMOTE) register_options(spank);
 }
 

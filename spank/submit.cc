@@ -9,14 +9,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/config.h"
+#include "core/os.h"
 #include "core/units.h"
 #include "spank/contexts.h"
 
@@ -57,8 +60,7 @@ int failure_status() {
     leave(failure_status());
 }
 
-// ---- the catalog, printed
-// ----------------------------------------------------------------------------------------
+// ---- the catalog, printed -------------------------------------------------------------------------------
 
 [[noreturn]] void print_catalog(const Settings& settings) {
     Result<Catalog> catalog = load_catalog(settings.config);
@@ -81,8 +83,26 @@ int failure_status() {
     leave(0);
 }
 
-// ---- checks
-// ------------------------------------------------------------------------------------------------------
+// Whether the program's own command line is the question for the catalog. sbatch reads the job's script, from
+// a terminal if need be, before it looks at a plugin's options, and srun wants a command first. Only what
+// stands before the first word that is no option counts: behind it may be the script and what that takes.
+bool asks_for_the_catalog() {
+    Result<std::string> line = read_file("/proc/self/cmdline", 1 << 20);
+    if (!line) return false;
+    const std::string name = "--monarch-dataset";
+    std::string_view rest = *line;
+    for (bool program = true; !rest.empty(); program = false) {
+        std::string_view word = rest.substr(0, rest.find('\0'));
+        rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+        if (program) continue;
+        if (word == name + "=list" || (word == name && rest.starts_with(std::string_view("list\0", 5))))
+            return true;
+        if (!word.starts_with('-') || word == "--") return false;
+    }
+    return false;
+}
+
+// ---- checks ---------------------------------------------------------------------------------------------
 
 Requester submitter() {
     Requester who;
@@ -111,7 +131,12 @@ void left_to_the_node(const std::string& why) {
     say_once("not checked here: " + why);
 }
 
+bool closed_to_users(const std::string& folder) {
+    return access(folder.c_str(), R_OK | X_OK) != 0 && errno == EACCES;
+}
+
 void check_catalog(const Settings& settings, const Options& options) {
+    if (closed_to_users(settings.config + "/datasets.d")) return;
     Result<Catalog> catalog = load_catalog(settings.config);
     if (!catalog) return left_to_the_node(catalog.error());
     if (!catalog->present) return;
@@ -122,6 +147,7 @@ void check_catalog(const Settings& settings, const Options& options) {
 }
 
 void check_policy(const Settings& settings, const Options& options) {
+    if (closed_to_users(settings.config + "/policy.d")) return;
     Result<Policy> policy = load_policy(settings.config);
     if (!policy) return left_to_the_node(policy.error());
     if (!policy->any_file) return;
@@ -129,8 +155,7 @@ void check_policy(const Settings& settings, const Options& options) {
         refuse(allowed.error());
 }
 
-// ---- the two cases
-// -----------------------------------------------------------------------------------------------
+// ---- the two cases --------------------------------------------------------------------------------------
 
 // An option counts as the environment variable only when it was given nowhere else.
 Values with_environment() {
@@ -188,7 +213,8 @@ void check_step(spank_t spank) {
 
 }  // namespace
 
-void submit_init(spank_t) {
+void submit_init(const Settings& settings) {
+    if (asks_for_the_catalog()) print_catalog(settings);
     if (!inside_allocation()) return;
     for (size_t i = 0; i < option_count; i++) {
         if (spank_context() == S_CTX_LOCAL) {

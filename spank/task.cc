@@ -30,8 +30,7 @@ constexpr const char* container_variables[] = {"APPTAINER_BIND", "SINGULARITY_BI
 // Said by the step's first task here. Filled before the tasks are forked.
 constinit std::vector<std::string> notes;
 
-// ---- lists in environment variables
-// ------------------------------------------------------------------------------
+// ---- lists in environment variables ---------------------------------------------------------------------
 
 std::vector<std::string> split(std::string_view text, std::string_view separators) {
     std::vector<std::string> items;
@@ -62,8 +61,7 @@ std::string without(std::string_view text, std::string_view separators, Predicat
     return left;
 }
 
-// ---- the step's environment
-// --------------------------------------------------------------------------------------
+// ---- the step's environment -----------------------------------------------------------------------------
 
 class Environment {
   public:
@@ -150,8 +148,7 @@ void add_session(Environment& environment, const Fields& session) {
     }
 }
 
-// ---- what attach left
-// --------------------------------------------------------------------------------------------
+// ---- what attach left -----------------------------------------------------------------------------------
 
 // Root's own regular file or nothing: RUN may be misconfigured into a folder that users can write.
 Result<Fields> read_session(const std::string& folder) {
@@ -182,7 +179,7 @@ bool is_step_that_says(uint32_t step, const Environment& environment) {
 std::string why_no_session(const Settings& settings, const Result<Config>& config) {
     if (!config) return config.error();
     if (find_stager(settings).empty()) return "monarch-stager is not installed on this node";
-    return "this node's slurmd log says why";
+    return "no session was ready when this step began, the node's slurmd log may say why";
 }
 
 }  // namespace
