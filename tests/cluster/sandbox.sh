@@ -7,6 +7,8 @@
 # shellcheck disable=SC2317  # traps call what looks unreachable
 set -euo pipefail
 
+self=$(realpath "${BASH_SOURCE[0]}")
+
 die() {
     echo "sandbox.sh: $*" >&2
     exit 1
@@ -42,7 +44,7 @@ outside() {
     # COMMAND must not inherit; and --propagation private would fail where / is no mount point.
     setpriv --pdeathsig KILL env --default-signal=INT,QUIT \
         unshare --mount --pid --fork --kill-child --propagation unchanged \
-        bash "${BASH_SOURCE[0]}" --inside "$@" <&0 &
+        bash "$self" --inside "$@" <&0 &
     unshare_pid=$!
     trap 'end_everything 130' INT
     trap 'end_everything 143' TERM
@@ -66,7 +68,7 @@ make_private() {
     mkdir "$root/root"
     mount --rbind / "$root/root"
     mount --make-rprivate "$root/root"
-    exec chroot "$root/root" bash "${BASH_SOURCE[0]}" --inside-private "$@"
+    exec chroot "$root/root" env --chdir="$PWD" bash "$self" --inside-private "$@"
 }
 
 add_users() {

@@ -142,15 +142,14 @@ END
     write_cgroup_conf
 }
 
-# Newer Slurms do not start where no cgroup file system is mounted, older ones do not know the word.
+# No cgroups are needed here, but slurmd detects which there are and does not start where none are mounted (a chroot) or
+# where systemd's bus is missing (version 2). Version 1 is not touched before it is used; newer Slurms can do without.
 write_cgroup_conf() {
-    local version
+    local version plugin=cgroup/v1
     version=$(slurmctld -V)
     version=${version#* }
-    rm -f "$SLURM_DIR/cgroup.conf"
-    if printf '24.11\n%s\n' "$version" | sort -CV; then
-        echo "CgroupPlugin=disabled" >"$SLURM_DIR/cgroup.conf"
-    fi
+    if printf '24.11\n%s\n' "$version" | sort -CV; then plugin=disabled; fi
+    echo "CgroupPlugin=$plugin" >"$SLURM_DIR/cgroup.conf"
 }
 
 # ---- life ----------------------------------------------------------------------------------------------------
