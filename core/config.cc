@@ -95,7 +95,7 @@ std::string conflict(const TierConfig& tier, const std::vector<TierConfig>& othe
 void read_tiers(TomlTable& root, const std::string& file, const std::string& node, Config& config,
                 Status& status) {
     const TomlValue* tiers = root.array_of_tables("tier");
-    if (!tiers) return root.fail_at(1, "no [[tier]]: add at least one");
+    if (!tiers || tiers->items.empty()) return root.fail("tier", "missing: add at least one [[tier]]");
     if (tiers->items.size() > MONARCH_MAX_TIERS)
         return root.fail("tier", "more than " + std::to_string(MONARCH_MAX_TIERS) + ": remove some");
     for (const TomlValue& value : tiers->items) {

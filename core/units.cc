@@ -1,5 +1,6 @@
 #include "core/units.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -141,8 +142,9 @@ std::vector<Token> parse_pattern(std::string_view pattern) {
 
 uint64_t Size::of(uint64_t whole) const {
     if (percent <= 0) return bytes;
-    if (percent >= 100) return whole;
-    return static_cast<uint64_t>(static_cast<long double>(whole) * static_cast<long double>(percent) / 100);
+    // In millionths of a percent, since 33.3 has no exact double and would be rounded down to less.
+    auto millionths = static_cast<unsigned>(std::llround(std::min(percent, 100.0) * 1e6));
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * millionths / 100'000'000);
 }
 
 Result<Size> parse_size(std::string_view text) {
