@@ -109,10 +109,11 @@ Requester submitter() {
     passwd* user = getpwuid(getuid());
     if (user == nullptr) return who;
     who.user = user->pw_name;
+    const gid_t primary = user->pw_gid;  // the next look-up may overwrite what `user` points to
     int count = 0;
-    getgrouplist(user->pw_name, user->pw_gid, nullptr, &count);
+    getgrouplist(who.user.c_str(), primary, nullptr, &count);
     std::vector<gid_t> ids(size_t(count > 0 ? count : 0));
-    if (getgrouplist(who.user.c_str(), user->pw_gid, ids.data(), &count) < 0) return who;
+    if (getgrouplist(who.user.c_str(), primary, ids.data(), &count) < 0) return who;
     for (gid_t id : ids)
         if (group* entry = getgrgid(id)) who.groups.push_back(entry->gr_name);
     return who;

@@ -13,6 +13,7 @@
 #include "core/fields.h"
 #include "core/os.h"
 #include "core/request.h"
+#include "core/shm.h"
 #include "core/units.h"
 #include "spank/contexts.h"
 
@@ -22,13 +23,16 @@ namespace {
 constexpr uint32_t extern_step = 0xfffffffc;
 constexpr uint32_t batch_step = 0xfffffffb;
 constexpr size_t max_env_bytes = 1 << 20;
+constexpr size_t max_note_bytes = 4096;
 
 // What was appended to the container variables, so that exactly that can be taken out again.
 constexpr const char* bind_variable = "MONARCH_BIND";
 constexpr const char* container_variables[] = {"APPTAINER_BIND", "SINGULARITY_BIND"};
 
-// Said by the step's first task here. Filled before the tasks are forked.
+// Said by the step's first task here: lines, and files of the job's user that hold one. Filled before the
+// tasks are forked; the files are read by a task, as the user.
 constinit std::vector<std::string> notes;
+constinit std::vector<std::string> note_files;
 
 // ---- lists in environment variables ---------------------------------------------------------------------
 
@@ -163,11 +167,22 @@ Result<Fields> read_session(const std::string& folder) {
     return Fields::parse(*bytes);
 }
 
-// One step a job and node says the notes; the file that says that it did lies in the job's folder and goes
-// with it.
-bool is_first_to_say(const std::string& folder) {
-    std::string path = folder + "/said";
+// One step a job and node says a note; the file that says that it did lies in the job's folder and goes with
+// it.
+bool is_first_to_say(const std::string& folder, const std::string& what) {
+    std::string path = folder + "/said" + what;
     return bool(Fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)));
+}
+
+// The sessions' own notes, by their stagers: what they found out since attach.
+void find_note_files(const std::string& folder) {
+    for (int n = 0; n < MONARCH_MAX_SESSIONS; n++) {
+        std::string number = std::to_string(n), path = folder + "/" + number + "/note";
+        struct stat info;
+        if (lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+            is_first_to_say(folder, "." + number))
+            note_files.push_back(path);
+    }
 }
 
 // Without a job's folder there is no place for such a file: the batch step says it, and step 0 where that did
@@ -202,7 +217,8 @@ void step_environment(spank_t spank, const Settings& settings) {
         add_session(environment, *session);
         std::vector<std::string> left = session->all("note");
         notes.insert(notes.begin(), left.begin(), left.end());
-        if (!notes.empty() && !is_first_to_say(folder)) notes.clear();
+        if (!notes.empty() && !is_first_to_say(folder, "")) notes.clear();
+        find_note_files(folder);
     } else if (asked) {
         std::string why = why_no_session(settings, config);
         slurm_error("monarch: job %u runs unstaged: %s", job, why.c_str());
@@ -212,10 +228,15 @@ void step_environment(spank_t spank, const Settings& settings) {
 
 void task_notes(spank_t spank) {
     int task = -1;
-    if (notes.empty() || spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0) return;
+    if (notes.empty() && note_files.empty()) return;
+    if (spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0) return;
+    for (const std::string& path : note_files)
+        if (Result<std::string> text = read_file(path, max_note_bytes); text && !text->empty())
+            notes.push_back(printable(text->substr(0, text->find('\n'))));
     std::string node = node_name();
     for (const std::string& note : notes) slurm_spank_log("monarch: %s: %s", node.c_str(), note.c_str());
     notes.clear();
+    note_files.clear();
 }
 
 }  // namespace monarch
