@@ -34,8 +34,12 @@ struct Context {
 };
 
 void add_dataset(CLI::App& app, Context& context);
+void add_plan(CLI::App& app, Context& context);
 void add_policy(CLI::App& app, Context& context);
+void add_run(CLI::App& app, Context& context);
+void add_status(CLI::App& app, Context& context);
 void add_tier(CLI::App& app, Context& context);
+void add_wait(CLI::App& app, Context& context);
 
 // --json for a subcommand that prints a table.
 void add_json_flag(CLI::App& command, Context& context);

@@ -10,6 +10,7 @@ namespace monarch {
 struct Layout {
     std::string run, state;
     explicit Layout(const Config& config) : run(config.run), state(config.state) {}
+    Layout(std::string run_folder, std::string state_folder) : run(std::move(run_folder)), state(std::move(state_folder)) {}
 
     std::string ledger() const { return state + "/ledger/ledger.db"; }
     std::string status() const { return run + "/status.json"; }

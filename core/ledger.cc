@@ -200,6 +200,7 @@ std::vector<LeaseRow> Ledger::live_leases_of_job(const std::string& job) {
 std::vector<LeaseRow> Ledger::live_leases_of_store(int64_t store_id) {
     return leases("WHERE ended_at IS NULL AND store_id = ?", {}, store_id);
 }
+std::vector<LeaseRow> Ledger::leases_of_job(const std::string& job) { return leases("WHERE job = ?", job, {}); }
 std::vector<LeaseRow> Ledger::all_leases() { return leases("", {}, {}); }
 
 Status Ledger::add_trash(const TrashRow& r) {

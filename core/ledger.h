@@ -84,6 +84,8 @@ class Ledger {
     std::vector<LeaseRow> live_leases();
     std::vector<LeaseRow> live_leases_of_job(const std::string& job);
     std::vector<LeaseRow> live_leases_of_store(int64_t store_id);
+    // Ended ones too: of one job, or all.
+    std::vector<LeaseRow> leases_of_job(const std::string& job);
     std::vector<LeaseRow> all_leases();
 
     Status add_trash(const TrashRow& row);
