@@ -8,31 +8,6 @@
 
 enum verdict { FOREIGN, OURS, A_COPY };
 
-int change_of_flags(int flags) {
-    if ((flags & O_PATH) || (flags & O_TMPFILE) == O_TMPFILE) return 0;
-    if ((flags & O_ACCMODE) == O_RDONLY && (flags & (O_CREAT | O_TRUNC)) == 0) return 0;
-    int how = BYTES;
-    if (flags & O_CREAT) how |= NEW;
-    if ((flags & O_NOFOLLOW) == 0 && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)) how |= FOLLOW;
-    /* Without O_TRUNC nothing is written before we return; an open that fails has changed nothing. */
-    if ((flags & O_TRUNC) == 0) how |= AFTER;
-    return how;
-}
-
-int change_of_mode(const char* mode) {
-    if (mode == NULL || read_mode(mode)) return 0;
-    switch (mode[0]) {
-        case 'r':
-            return BYTES | FOLLOW | AFTER;
-        case 'a':
-            return BYTES | FOLLOW | AFTER | NEW;
-        case 'w':
-            return BYTES | FOLLOW | NEW;
-        default:
-            return 0;
-    }
-}
-
 /* ---- the names that lead to the root ---- */
 
 /* One walk to the root; for each name on the way that is a link or a folder, is it `name` (resolved)? With

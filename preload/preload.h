@@ -1,6 +1,8 @@
 /* The parts of libmonarch.so, from the bottom up:
  *
  *   sys.h      system calls
+ *   libc.c     libc's own freopen and such
+ *   flags.c    what an open means to do
  *   path.c     paths as text: is it below a root, following symbolic links by hand
  *   map.c      the session's maps, read once, at the first call that could matter
  *   ring.c     counters and records for the stager
@@ -31,6 +33,26 @@ extern "C" {
 #endif
 
 #define LARGE_FRAME __attribute__((noinline))
+
+/* ---- flags.c ---- */
+
+/* Is it an open for reading that a copy can serve? */
+bool read_flags(int flags);
+bool read_mode(const char* mode);
+
+/* What a call does to the name or the file. */
+enum {
+    FOLLOW = 1, /* a symbolic link at the end is followed */
+    NEW = 2,    /* the name need not exist */
+    BYTES = 4,  /* the file's bytes may change */
+    AFTER = 8,  /* nothing has changed before the caller has the result: retire when the call went well */
+    TREE = 16,  /* a folder's whole tree goes with the name */
+    CHAIN = 32, /* if the name leads to the root, the root is another folder afterwards */
+};
+
+/* What an open with these flags does, 0 or some of the above; 0: it changes nothing. */
+int change_of_flags(int flags);
+int change_of_mode(const char* mode);
 
 /* ---- path.c ---- */
 
@@ -138,6 +160,12 @@ const char* map_canonical(const struct session* s);
 /* Opens "FOLDER/name" of the session and maps `bytes` of it, shared. NULL on any failure. */
 void* map_file(const char* folder, const char* name, size_t bytes);
 
+/* ---- libc.c ---- */
+
+/* libc's function of this name, or NULL. */
+void* libc_next(const char* name);
+FILE* libc_freopen(const char* path, const char* mode, FILE* stream);
+
 /* ---- ring.c ---- */
 
 #define RING_NONE ((struct monarch_ring*)-1)
@@ -162,9 +190,6 @@ struct opening {
     FILE* stream;     /* the result */
 };
 
-/* Is it an open for reading that a copy can serve? */
-bool read_flags(int flags);
-bool read_mode(const char* mode);
 /* Opens: a copy if there is one, else the source. Returns the descriptor or minus the error number; streams
  * leave errno as libc set it. */
 int read_open(struct maps* m, struct opening* o);
@@ -184,16 +209,6 @@ bool copy_source(struct maps* m, const char* path, char* to, size_t size);
 bool copy_source_of(struct maps* m, int fd, char* to, size_t size);
 
 /* ---- retire.c ---- */
-
-/* What a call does to the name or the file. */
-enum {
-    FOLLOW = 1, /* a symbolic link at the end is followed */
-    NEW = 2,    /* the name need not exist */
-    BYTES = 4,  /* the file's bytes may change */
-    AFTER = 8,  /* nothing has changed before the caller has the result: retire when the call went well */
-    TREE = 16,  /* a folder's whole tree goes with the name */
-    CHAIN = 32, /* if the name leads to the root, the root is another folder afterwards */
-};
 
 /* Takes the path below the session's root out of use on every tier, for good. */
 void retire(struct session* s, struct relative path, int how);
@@ -221,10 +236,6 @@ long change_descriptor(struct maps* m, int fd, struct change* by_fd, struct chan
 /* Only the retiring (if `act`), for calls that are not system calls. True: the path is a copy's, nothing was
  * retired, and its source's path is in `to`. */
 bool change_announce(struct maps* m, const char* path, int how, bool act, char* to, size_t size);
-/* What an open with these flags does, for the functions above; 0: it changes nothing. */
-int change_of_flags(int flags);
-int change_of_mode(const char* mode);
-
 #ifdef __cplusplus
 }
 #endif

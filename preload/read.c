@@ -19,29 +19,6 @@ extern FILE* _IO_fopen(const char*, const char*) __attribute__((weak));
 extern FILE* fdopen(int, const char*) __attribute__((weak));
 extern int fclose(FILE*) __attribute__((weak));
 extern int fileno(FILE*) __attribute__((weak));
-FILE* wrapped_freopen(const char*, const char*, FILE*); /* wrappers.c: libc's own */
-
-/* ---- what can be served ---- */
-
-#ifndef O_LARGEFILE_KERNEL
-#if defined(__x86_64__)
-#define O_LARGEFILE_KERNEL 0100000
-#else
-#define O_LARGEFILE_KERNEL 0400000
-#endif
-#endif
-
-bool read_flags(int flags) {
-    return (flags & ~(O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOATIME | O_LARGEFILE_KERNEL | O_NOFOLLOW)) ==
-           O_RDONLY;
-}
-
-bool read_mode(const char* mode) {
-    if (mode == NULL || mode[0] != 'r') return false;
-    for (; *mode != '\0' && *mode != ','; mode++)
-        if (*mode == '+') return false;
-    return true;
-}
 
 /* ---- the plain calls ---- */
 
@@ -79,7 +56,7 @@ static FILE* open_stream(const char* path, const char* mode) {
 }
 
 FILE* read_source_stream(const char* path, const char* mode, FILE* reopen) {
-    if (reopen != NULL) return wrapped_freopen(path, mode, reopen);
+    if (reopen != NULL) return libc_freopen(path, mode, reopen);
     return _IO_fopen != NULL ? _IO_fopen(path, mode) : open_stream(path, mode);
 }
 

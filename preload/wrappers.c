@@ -22,25 +22,6 @@
 #define SYS_fchmodat2 452
 #endif
 
-/* ---- libc's own function of a name that we wrap, for the few that are no system call ---- */
-
-#if defined(__x86_64__)
-__asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
-#else
-__asm__(".symver dlsym,dlsym@GLIBC_2.17");
-#endif
-extern void* dlsym(void*, const char*) __attribute__((weak));
-/* Until 2.33, glibc has dlsym in another library, which may be absent, and these two instead. */
-extern void* __libc_dlopen_mode(const char*, int) __attribute__((weak));
-extern void* __libc_dlsym(void*, const char*) __attribute__((weak));
-
-static void* next(const char* name) {
-    if (dlsym != NULL) return dlsym((void*)-1L /* RTLD_NEXT */, name);
-    if (__libc_dlopen_mode == NULL || __libc_dlsym == NULL) return NULL;
-    void* libc = __libc_dlopen_mode("libc.so.6", (int)0x80000002u);
-    return libc == NULL ? NULL : __libc_dlsym(libc, name);
-}
-
 /* ---- open ---- */
 
 static int open_any(int dirfd, const char* path, int flags, mode_t mode) {
@@ -103,12 +84,12 @@ static bool lacks_mode(int flags) {
 
 static int checked_open(const char* name, const char* path, int flags) {
     if (!lacks_mode(flags)) return open_any(AT_FDCWD, path, flags, 0);
-    int (*real)(const char*, int) = (int (*)(const char*, int))next(name);
+    int (*real)(const char*, int) = (int (*)(const char*, int))libc_next(name);
     return real != NULL ? real(path, flags) : (int)sys_result(-EINVAL);
 }
 static int checked_openat(const char* name, int dirfd, const char* path, int flags) {
     if (!lacks_mode(flags)) return open_any(dirfd, path, flags, 0);
-    int (*real)(int, const char*, int) = (int (*)(int, const char*, int))next(name);
+    int (*real)(int, const char*, int) = (int (*)(int, const char*, int))libc_next(name);
     return real != NULL ? real(dirfd, path, flags) : (int)sys_result(-EINVAL);
 }
 EXPORT int __open_2(const char* path, int flags) {
@@ -131,20 +112,6 @@ EXPORT int creat64(const char* path, mode_t mode) {
 }
 
 /* ---- streams ---- */
-
-FILE* wrapped_freopen(const char* path, const char* mode, FILE* stream) {
-    static FILE* (*known)(const char*, const char*, FILE*);
-    FILE* (*real)(const char*, const char*, FILE*) = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (real == NULL) {
-        real = (FILE * (*)(const char*, const char*, FILE*)) next("freopen");
-        if (real == NULL) {
-            errno = ENOSYS;
-            return NULL;
-        }
-        __atomic_store_n(&known, real, __ATOMIC_RELAXED);
-    }
-    return real(path, mode, stream);
-}
 
 extern int fileno(FILE*) __attribute__((weak));
 
@@ -253,7 +220,7 @@ EXPORT int statx(int dirfd, const char* path, int flags, unsigned mask, struct s
     long answer = sys_call(SYS_statx, dirfd, (long)path, flags, mask, (long)stx, 0);
     if (answer == -ENOSYS) { /* an old kernel: libc's own makes do with fstatat */
         int (*real)(int, const char*, int, unsigned, struct statx*) =
-            (int (*)(int, const char*, int, unsigned, struct statx*))next("statx");
+            (int (*)(int, const char*, int, unsigned, struct statx*))libc_next("statx");
         if (real != NULL) return real(dirfd, path, flags, mask, stx);
     }
     if (answer == 0 && (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0') &&
@@ -494,7 +461,8 @@ EXPORT int fchmodat(int dirfd, const char* path, mode_t mode, int flags) {
                                           {{0, 1, flags & AT_SYMLINK_NOFOLLOW ? 0 : FOLLOW}, {-1, -1, 0}}});
     if (result == 0 || errno != ENOSYS) return result;
     errno = before; /* before Linux 6.6, libc does what can be done */
-    int (*real)(int, const char*, mode_t, int) = (int (*)(int, const char*, mode_t, int))next("fchmodat");
+    int (*real)(int, const char*, mode_t, int) =
+        (int (*)(int, const char*, mode_t, int))libc_next("fchmodat");
     return real != NULL ? real(dirfd, path, mode, flags) : (int)sys_result(-EOPNOTSUPP);
 }
 EXPORT int lchmod(const char* path, mode_t mode) {
@@ -610,7 +578,8 @@ EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions,
                                             int flags, mode_t mode) {
     const int how = change_of_flags(flags);
     if (how != 0) change_announce(map_get(), path, how | NEW, true, NULL, 0);
-    int (*real)(posix_spawn_file_actions_t*, int, const char*, int, mode_t) = (int (*)(
-        posix_spawn_file_actions_t*, int, const char*, int, mode_t))next("posix_spawn_file_actions_addopen");
+    int (*real)(posix_spawn_file_actions_t*, int, const char*, int, mode_t) =
+        (int (*)(posix_spawn_file_actions_t*, int, const char*, int, mode_t))libc_next(
+            "posix_spawn_file_actions_addopen");
     return real != NULL ? real(actions, fd, path, flags, mode) : ENOSYS;
 }
