@@ -39,17 +39,17 @@ Status read_catalog_file(const std::string& file, Catalog& catalog) {
     const TomlValue* datasets = root.table("dataset");
     if (Status whole = root.finish(); !whole || !datasets) return whole;
     for (const auto& [name, value] : datasets->keys) {
-        TomlTable entries(file, *datasets);
-        if (value.kind != TomlValue::table) {
-            entries.fail(name, "not a table: begin it with [dataset." + printable(name) + "]");
-            return entries.finish();
-        }
+        if (value.kind != TomlValue::table)
+            return toml_error(
+                file, value.line,
+                printable(name) + " is not a table: begin it with [dataset." + printable(name) + "]");
         Result<CatalogEntry> entry = read_entry(file, name, value);
         if (!entry) return Error{entry.error()};
         auto [there, is_new] = catalog.entries.emplace(name, *entry);
-        if (is_new) continue;
-        entries.fail(name, "already in " + printable(there->second.file) + ": remove or rename one");
-        return entries.finish();
+        if (!is_new)
+            return toml_error(
+                file, value.line,
+                name + " is already in " + printable(there->second.file) + ": remove or rename one");
     }
     return Done{};
 }

@@ -21,10 +21,6 @@ namespace {
 
 constexpr size_t max_file_bytes = 16 << 20;
 
-std::string at(const std::string& file, int line, const std::string& reason) {
-    return printable(file) + ":" + std::to_string(line) + ": " + reason;
-}
-
 TomlValue convert(const toml::node& node);
 
 void convert_table(const toml::table& table, TomlValue& value) {
@@ -76,6 +72,10 @@ bool configuration_name(std::string_view name) {
 
 }  // namespace
 
+Error toml_error(const std::string& file, int line, const std::string& reason) {
+    return Error{printable(file) + ":" + std::to_string(line) + ": " + reason};
+}
+
 const TomlValue* TomlValue::find(std::string_view key) const {
     for (const auto& [name, value] : keys)
         if (name == key) return &value;
@@ -88,8 +88,8 @@ Result<TomlValue> read_toml(const std::string& file) {
     toml::parse_result parsed = toml::parse(std::string_view(*bytes), std::string_view(file));
     if (!parsed) {
         const toml::parse_error& error = parsed.error();
-        return Error{at(file, static_cast<int>(error.source().begin.line),
-                        printable(error.description()) + ": mend the TOML syntax")};
+        return toml_error(file, static_cast<int>(error.source().begin.line),
+                          printable(error.description()) + ": mend the TOML syntax");
     }
     TomlValue root;
     convert_table(parsed.table(), root);
@@ -169,13 +169,13 @@ int TomlTable::line_of(std::string_view key) const {
 }
 
 void TomlTable::fail(std::string_view key, const std::string& reason) {
-    fail_at(line_of(key), std::string(key) + ": " + reason);
+    fail_at(line_of(key), printable(key) + ": " + reason);
 }
 
 void TomlTable::fail_at(int line, const std::string& reason) {
     if (!error_.empty() && error_line_ <= line) return;
     error_line_ = line;
-    error_ = at(file_, line, reason);
+    error_ = toml_error(file_, line, reason).message;
 }
 
 Status TomlTable::finish() {

@@ -24,6 +24,9 @@ struct TomlValue {
     const TomlValue* find(std::string_view key) const;
 };
 
+// "FILE:LINE: reason".
+Error toml_error(const std::string& file, int line, const std::string& reason);
+
 // The file's root table. Errors: "FILE: cannot be read: why", "FILE:LINE: reason".
 Result<TomlValue> read_toml(const std::string& file);
 

@@ -410,8 +410,9 @@ TEST_CASE("catalog: entries of all files, by name") {
     CHECK(catalog->find("coco.2017")->source == "s3://bucket/coco");
     CHECK(catalog->find("comma")->source == "/data/a,b");
     CHECK(catalog->find("none") == nullptr);
-    folder.write("datasets.d/c.toml", "\n[dataset.imagenet]\nsource = '/other'\n");
-    CHECK(load_catalog(folder.path).error() == folder.path + "/datasets.d/c.toml:2: imagenet: already in " +
+    folder.write("datasets.d/c.toml",
+                 "[dataset.new]\nsource = '/new'\n\n[dataset.imagenet]\nsource = '/other'\n");
+    CHECK(load_catalog(folder.path).error() == folder.path + "/datasets.d/c.toml:4: imagenet is already in " +
                                                    folder.path + "/datasets.d/a.toml: remove or rename one");
 }
 
@@ -434,7 +435,7 @@ TEST_CASE("catalog: errors name file and line") {
               .starts_with("x.toml:1: 'a b' cannot be a data set's name"));
     CHECK(catalog_error("[dataset.list]\nsource = '/x'\n").starts_with("x.toml:1: 'list' cannot be"));
     CHECK(catalog_error("[dataset.'']\nsource = '/x'\n").starts_with("x.toml:1: '' cannot be"));
-    CHECK(catalog_error("[dataset]\nimagenet = '/x'\n").starts_with("x.toml:2: imagenet: not a table"));
+    CHECK(catalog_error("[dataset]\nimagenet = '/x'\n").starts_with("x.toml:2: imagenet is not a table"));
     CHECK(catalog_error("dataset = 1\n").starts_with("x.toml:1: dataset: not a table"));
     CHECK(catalog_error("[datasets.x]\nsource = '/x'\n").starts_with("x.toml:1: unknown key 'datasets'"));
 }
