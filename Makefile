@@ -33,7 +33,8 @@ san         = $(1:%.cc=$(BUILD)/san/%.o)
 schemas := $(patsubst schema/%,$(BUILD)/gen/schema_%.inc,$(wildcard schema/*))
 man     := $(wildcard man/*.[158])
 
-.PHONY: all help deps check check-unit check-programs check-cluster demo bench install uninstall clean format lint
+.SECONDARY: $(schemas)
+.PHONY: all help check programs demo install uninstall clean format
 all: $(BUILD)/spank_monarch.so $(BUILD)/monarch-stager $(BUILD)/monarchctl $(BUILD)/libmonarch.so ## Build the four programs (default)
 
 help: ## This list
@@ -47,26 +48,26 @@ $(BUILD)/libstager.a: $(call obj,$(stager_src))
 	rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/monarch-stager: $(call obj,stager/main.cc) $(BUILD)/libstager.a $(BUILD)/libcore.a
-	$(CXX) $(CXXFLAGS) $(LDFLAGS) $^ -o $@ -lsqlite3
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $(LDFLAGS) $^ -o $@ -lsqlite3
 
 $(BUILD)/monarchctl: $(call obj,$(cli_src)) $(BUILD)/libstager.a $(BUILD)/libcore.a
-	$(CXX) $(CXXFLAGS) $(LDFLAGS) $^ -o $@ -lsqlite3
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $(LDFLAGS) $^ -o $@ -lsqlite3
 
 $(BUILD)/spank_monarch.so: $(call obj,$(spank_src)) $(BUILD)/libcore.a spank/spank_monarch.map
-	$(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,--version-script=spank/spank_monarch.map -Wl,--gc-sections \
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,--version-script=spank/spank_monarch.map -Wl,--gc-sections \
 	    $(call obj,$(spank_src)) $(BUILD)/libcore.a -o $@
 
 $(BUILD)/libmonarch.so: $(wildcard preload/*.c preload/*.h) preload/libmonarch.map core/shm.h
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O2 -g $(WARN) -I. -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
+	@echo "  CC  $@"; $(CC) -std=gnu11 -O2 -g $(WARN) -I. -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
 	    -U_FORTIFY_SOURCE -Wl,--version-script=preload/libmonarch.map $(wildcard preload/*.c) -o $@
 
 $(BUILD)/slowfs: $(call obj,bench/slowfs.cc)
-	$(CXX) $(CXXFLAGS) $^ -o $@ $$(pkg-config --libs fuse3)
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $^ -o $@ $$(pkg-config --libs fuse3)
 $(BUILD)/obj/bench/slowfs.o: CPPFLAGS += $(shell pkg-config --cflags fuse3 2>/dev/null)
 
 $(BUILD)/mkdataset: $(call obj,bench/mkdataset.cc)
-	$(CXX) $(CXXFLAGS) $^ -o $@
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $^ -o $@
 
 # --- generated: the SQL of schema/ as an array of numbered migrations ---------------------------------------------
 $(BUILD)/gen/schema_%.inc: schema/%/*.sql
@@ -75,23 +76,62 @@ $(BUILD)/gen/schema_%.inc: schema/%/*.sql
 
 $(BUILD)/obj/%.o: %.cc | $(schemas)
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
+	@echo "  CXX $<"; $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/san/%.o: %.cc | $(schemas)
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -MMD -MP -c $< -o $@
+	@echo "  CXX $<"; $(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -MMD -MP -c $< -o $@
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 # --- tests --------------------------------------------------------------------------------------------------------
 unit_all := $(unit_src) $(core_src) $(stager_src)
 $(BUILD)/unit: $(call obj,$(unit_src)) $(BUILD)/libstager.a $(BUILD)/libcore.a
-	$(CXX) $(CXXFLAGS) $^ -o $@ -lsqlite3
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $^ -o $@ -lsqlite3
 $(BUILD)/unit-san: $(call san,$(unit_all))
-	$(CXX) $(CXXFLAGS) -fsanitize=address,undefined $^ -o $@ -lsqlite3
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) -fsanitize=address,undefined $^ -o $@ -lsqlite3
+
+# Packages first, then a make of its own: what it can build depends on them.
+deps-%:
+	@tests/packages.sh $(subst -, ,$*)
+
+tools := $(BUILD)/slowfs $(BUILD)/mkdataset
+test_programs := $(patsubst tests/programs/%.c,$(BUILD)/%,$(wildcard tests/programs/*.c))
+$(BUILD)/%: tests/programs/%.c core/shm.h
+	@mkdir -p $(@D)
+	@echo "  CC  $@"; $(CC) $(CFLAGS) -I. $< -o $@ -pthread
+
+programs: all $(tools) $(test_programs) $(BUILD)/unit $(BUILD)/unit-san
+
+check: deps-build-test ## Install what is missing, build, run every test (as root or with sudo)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs
+	@$(as_root) env BUILD=$(abspath $(BUILD)) tests/check.sh
+
+demo: deps-build-test-demo ## Install what is missing, build, run a staged job on a throwaway Slurm
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(tools)
+	@$(as_root) env BUILD=$(abspath $(BUILD)) bench/demo.sh
+
+as_root := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# --- installation -------------------------------------------------------------------------------------------------
+install: all ## Install into $(DESTDIR), configuration as examples that stay when they are there
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(SLURM_PLUGINDIR) $(DESTDIR)$(MANDIR)
+	install -m 755 $(BUILD)/monarchctl $(DESTDIR)$(BINDIR)/
+	install -m 755 $(BUILD)/monarch-stager $(DESTDIR)$(LIBEXECDIR)/
+	install -m 755 $(BUILD)/libmonarch.so $(DESTDIR)$(LIBEXECDIR)/
+	install -m 644 $(BUILD)/spank_monarch.so $(DESTDIR)$(SLURM_PLUGINDIR)/
+	@cd etc && find . -type f | while read -r f; do \
+	    case $$f in ./plugstack*) to=$(DESTDIR)$(SYSCONFDIR)/slurm/$$f ;; *) to=$(DESTDIR)$(SYSCONFDIR)/$$f ;; esac; \
+	    if [ -e "$$to" ]; then echo "kept $$to"; else install -D -m 644 "$$f" "$$to"; fi; done
+	@for m in $(man); do s=$${m##*.}; install -D -m 644 $$m $(DESTDIR)$(MANDIR)/man$$s/$${m##*/}; done
+
+uninstall: ## Remove what install put there, but for the configuration
+	rm -f $(DESTDIR)$(BINDIR)/monarchctl $(DESTDIR)$(LIBEXECDIR)/monarch-stager $(DESTDIR)$(LIBEXECDIR)/libmonarch.so \
+	    $(DESTDIR)$(SLURM_PLUGINDIR)/spank_monarch.so $(foreach m,$(man),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
+	-rmdir $(DESTDIR)$(LIBEXECDIR) 2>/dev/null
 
 clean: ## Remove what was built
 	rm -rf $(BUILD)
 
 format: ## Apply clang-format to every source
-	clang-format -i $(wildcard */*.cc */*.h */*/*.cc */*/*.h preload/*.c preload/*.h)
+	clang-format -i $(wildcard */*.cc */*.h */*/*.cc */*/*.h */*.c)

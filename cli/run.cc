@@ -86,7 +86,7 @@ Fields request_of(const RunOptions& options, const Context& context, const std::
     r.add("job", job);
     r.add("uid", std::to_string(geteuid()));
     r.add("gid", std::to_string(getegid()));
-    r.add("node", "");
+    r.add("node", this_node());
     r.add("state", user_state());
     r.add("run", user_state() + "/run");
     r.add("results", user_state() + "/jobs");
