@@ -366,6 +366,21 @@ OK $ETC/datasets.d/images.toml" ]
     [ "$(grep -c '^\[\[rule\]\]' "$ETC/policy.d/50-example.toml")" = 3 ]
 }
 
+@test "the examples of monarch.toml(5) are right" {
+    rm "$ETC/datasets.d/images.toml"
+    files=(none monarch.toml policy.d/50-gpu.toml datasets.d/imagenet.toml)
+    for n in 1 2 3; do
+        awk -v n=$n '/^\.Ed/ { inside = 0 } inside && i == n; /^\.Bd -literal/ { inside = 1; i++ }' \
+            "$ROOT/man/monarch.toml.5" > "$ETC/${files[n]}"
+        [ -s "$ETC/${files[n]}" ]
+    done
+    ctl policy check
+    [ "$status" -eq 0 ]
+    [[ $output != *note* ]]
+    ctl dataset show imagenet
+    [ "$status" -eq 0 ]
+}
+
 @test "the shipped plugstack line is one that Slurm can split at spaces" {
     run grep -v '^#' "$ROOT/etc/plugstack.conf.d/monarch.conf"
     [ "${#lines[@]}" -eq 1 ]
