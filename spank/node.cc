@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint64_t patience_ns = 900'000'000;
 constexpr size_t max_value_bytes = 65536;
-constexpr size_t max_output_bytes = 65536;
+constexpr size_t max_output_bytes = 8192;
 
 // ---- running monarch-stager -----------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ bool collect(pid_t pid, Fd output, uint64_t deadline, std::string& text, int& st
         poll(&wanted, 1, output ? 5 : 1);
         if (wanted.revents != 0) {
             ssize_t n = read(output.get(), buffer, sizeof buffer);
-            if (n > 0 && text.size() < max_output_bytes) text.append(buffer, size_t(n));
+            if (n > 0 && text.size() + size_t(n) <= max_output_bytes) text.append(buffer, size_t(n));
             if (n > 0) continue;
             if (n == 0 || (errno != EINTR && errno != EAGAIN)) output.reset();
         }
