@@ -22,18 +22,33 @@ struct PlanOptions {
     unsigned files = 10;
 };
 
-Result<std::string> source_of(const std::string& text, const Context& context) {
+struct PlanSource {
+    std::string path, manifest;
+};
+
+Result<PlanSource> source_of(const std::string& text, const Context& context) {
     auto specs = parse_datasets(text);
     if (!specs) return Error{specs.error()};
     if (specs->size() != 1) return Error{"one data set at a time: name one"};
     const DatasetSpec& spec = specs->front();
-    if (spec.kind == SpecKind::path) return spec.path;
+    if (spec.kind == SpecKind::path) return PlanSource{spec.path, ""};
     if (spec.kind == SpecKind::url) return Error{"URL sources are not served by this version: use a path"};
     auto catalog = load_catalog(context.config_dir);
     if (!catalog) return Error{catalog.error()};
     const CatalogEntry* entry = catalog->find(spec.name);
     if (!entry) return Error{"no data set " + spec.name + " in the catalog: see `monarchctl dataset list`"};
-    return entry->source;
+    return PlanSource{entry->source, entry->manifest};
+}
+
+Result<Manifest> manifest_of(const PlanSource& from) {
+    if (!from.manifest.empty()) return read_manifest(from.manifest);
+    auto source = posix_source(from.path, 8);
+    Manifest manifest;
+    Listing listing;
+    if (auto canonical = source->canonical(); !canonical) return Error{canonical.error()};
+    if (Status s = source->list(manifest, listing); !s.ok()) return Error{s.error()};
+    manifest.sort();
+    return manifest;
 }
 
 struct PlanTier {
@@ -81,16 +96,13 @@ void print_sequence(const Manifest& manifest, const std::vector<uint32_t>& seque
 int plan(const PlanOptions& options, const Context& context) {
     auto order = parse_order(options.order);
     if (!order) return misuse("--order=" + brief(options.order) + ": " + order.error());
-    auto source_path = source_of(options.dataset, context);
-    if (!source_path) return misuse(source_path.error());
+    auto source = source_of(options.dataset, context);
+    if (!source) return misuse(source.error());
     auto tiers = tiers_for(options, context);
     if (!tiers) return misuse(tiers.error());
-    auto source = posix_source(*source_path, 8);
-    Manifest manifest;
-    Listing listing;
-    if (auto canonical = source->canonical(); !canonical) return fail(canonical.error());
-    if (Status s = source->list(manifest, listing); !s.ok()) return fail(s.error());
-    manifest.sort();
+    auto listed = manifest_of(*source);
+    if (!listed) return fail(listed.error());
+    const Manifest& manifest = *listed;
     Prediction prediction = predict(*order, manifest);
     if (options.sequence) {
         print_sequence(manifest, prediction.sequence, options.nul);

@@ -1,11 +1,14 @@
 // The data set's files: path relative to the root, size and mtime, in manifest order; a file's number in it is its
-// file id. The order is that of the paths' bytes (as `LC_ALL=C sort`), so that every node numbers alike.
+// file id. Where the source is listed, the order is that of the paths' bytes (as `LC_ALL=C sort`), so that every node
+// numbers alike; a manifest file brings its own.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/result.h"
 
 namespace monarch {
 
@@ -42,5 +45,9 @@ class Manifest {
     std::vector<Link> links_;
     uint64_t total_ = 0;
 };
+
+// The manifest in the sqlite file at `path` (schema/manifest), in the order of its ids. Errors: not there, not such a
+// file, or a path in it that would leave the data set.
+Result<Manifest> read_manifest(const std::string& path);
 
 }  // namespace monarch

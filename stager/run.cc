@@ -68,6 +68,7 @@ class Stager {
     Status open_tiers();
     void start_preparing();
     void prepare(Prepared& p);
+    bool take_manifest(Prepared& p);
     void adopt();
     void fail(const std::string& why);
     void read_inbox();
@@ -129,6 +130,20 @@ void Stager::start_preparing() {
     }).detach();
 }
 
+// The catalog's manifest spares the source the listing; without a good one the source is listed.
+bool Stager::take_manifest(Prepared& p) {
+    std::string path = config_.get("manifest");
+    if (path.empty()) return false;
+    auto manifest = read_manifest(path);
+    if (!manifest) {
+        log(LOG_WARNING, manifest.error() + ": the source is listed instead");
+        return false;
+    }
+    p.manifest = std::move(*manifest);
+    listing_.files = p.manifest.size();
+    return true;
+}
+
 void Stager::prepare(Prepared& p) {
     auto canonical = source_->canonical();
     if (!canonical) {
@@ -137,12 +152,14 @@ void Stager::prepare(Prepared& p) {
     }
     p.canonical = *canonical;
     canonical_known_.store(true, std::memory_order_release);
-    if (Status s = source_->list(p.manifest, listing_); !s.ok()) {
-        p.error = s.error();
-        return;
+    if (!take_manifest(p)) {
+        if (Status s = source_->list(p.manifest, listing_); !s.ok()) {
+            p.error = s.error();
+            return;
+        }
+        p.manifest.sort();
     }
     if (listing_.stop) return;
-    p.manifest.sort();
     p.prediction = predict(config_.get("order", "auto"), p.manifest);
     uint32_t n = p.manifest.size();
     p.place.resize(n);
@@ -251,7 +268,7 @@ void Stager::count(Session& s, const monarch_record& r) {
     if (r.kind == MONARCH_REGISTER && failed_ && !retried_) {
         // A source that needed the user's credentials may be readable now that the user's first task runs.
         retried_ = true;
-        start_preparing();
+        if (db_) start_preparing();
     }
     if (!adopted_) return;
     const Prepared& p = *prepared_;

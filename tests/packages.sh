@@ -8,7 +8,7 @@ set -euo pipefail
 build=(
     g++ make pkg-config
     libsqlite3-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
-    libcurl4-openssl-dev libexpat1-dev libfuse3-dev libslurm-dev
+    libfuse3-dev libslurm-dev
 )
 # shellcheck disable=SC2034
 test=(
