@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2016  # what a job's shell is to expand
 # The job's options: how they are given, which one holds, what is refused, and what the job sees of them.
 
 setup_file() {
@@ -307,17 +308,17 @@ END
 
 @test "a broken configuration: the job runs, and each node says why once" {
     echo "nonsense" >>"$ETC/monarch.toml"
-    run run_batch -N2 --monarch-dataset=flowers --wrap 'srun true; srun true; echo done'
+    run run_batch -N2 --monarch-dataset=flowers --wrap 'srun true; srun true; echo finished'
     [ "$(grep -c 'node0: .*monarch.toml:' <<<"$output")" -eq 1 ]
     [ "$(grep -c 'node1: .*monarch.toml:' <<<"$output")" -eq 1 ]
-    [ "$(tail -n 1 <<<"$output")" = done ]
+    [ "$(tail -n 1 <<<"$output")" = finished ]
 }
 
 @test "no stager on the node: the job runs and says why" {
     plugin bin=/nonexistent
-    run run_batch --monarch-dataset=flowers --wrap 'echo done'
+    run run_batch --monarch-dataset=flowers --wrap 'echo finished'
     [[ ${lines[0]} == "monarch: node0: "*monarch-stager* ]]
-    [ "${lines[1]}" = done ]
+    [ "${lines[1]}" = finished ]
     slurmd_log node0 | grep -q 'monarch: job .*monarch-stager'
 }
 
@@ -327,9 +328,9 @@ END
     chmod 755 "$MONARCH_SANDBOX/hanging/monarch-stager"
     plugin bin="$MONARCH_SANDBOX/hanging"
     SECONDS=0
-    run run_batch --monarch-dataset=flowers --wrap 'echo done'
+    run run_batch --monarch-dataset=flowers --wrap 'echo finished'
     [[ ${lines[0]} == "monarch: node0: nothing is staged: "* ]]
-    [ "${lines[1]}" = done ]
+    [ "${lines[1]}" = finished ]
     slurm_wait_idle 30
     [ "$SECONDS" -lt 60 ]
     pkill -KILL -x sleep

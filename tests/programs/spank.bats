@@ -44,11 +44,11 @@ slurm_spank_job_prolog slurm_spank_task_init spank_plugin_version " ]
 }
 
 @test "nothing of it stays behind in a program that unloads it" {
-    ! nm "$PLUGIN" | grep ' u '
+    run ! bash -c "nm '$PLUGIN' | grep ' u '"
 }
 
 @test "it needs the C++ run-time libraries alone" {
-    ! readelf -d "$PLUGIN" | grep NEEDED | grep -v -e 'libstdc++' -e libgcc_s -e 'libm\.' -e 'libc\.'
+    run ! bash -c "readelf -d '$PLUGIN' | grep NEEDED | grep -v -e 'libstdc++' -e libgcc_s -e 'libm\.' -e 'libc\.'"
 }
 
 @test "it uses nothing of Slurm but the SPANK functions" {
@@ -102,7 +102,7 @@ option.epochs=3" ]
     host prolog -- dataset=x
     [ "$(cat "$BATS_TEST_TMPDIR/session")" = "$(cat "$BATS_TEST_TMPDIR/pid")" ]
     # 10 and 11 are the shell's own.
-    [ "$(grep -vx 1[01] "$BATS_TEST_TMPDIR/descriptors" | sort -n | tr '\n' ' ')" = "0 1 2 " ]
+    [ "$(grep -vx '1[01]' "$BATS_TEST_TMPDIR/descriptors" | sort -n | tr '\n' ' ')" = "0 1 2 " ]
     [ "$(grep -v ^PWD= "$BATS_TEST_TMPDIR/environment")" = "PATH=/usr/sbin:/usr/bin:/sbin:/bin" ]
 }
 
