@@ -26,9 +26,9 @@ TomlValue convert(const toml::node& node);
 void convert_table(const toml::table& table, TomlValue& value) {
     value.kind = TomlValue::table;
     for (const auto& [key, child] : table) {
-        value.keys.emplace_back(std::string(key.str()), convert(child));
+        value.keys.push_back({std::string(key.str()), convert(child)});
         int line = static_cast<int>(key.source().begin.line);
-        TomlValue& last = value.keys.back().second;
+        TomlValue& last = value.keys.back().value;
         // A header's key says where a table begins; a list of tables has its own lines.
         if (line > 0 && !(last.kind == TomlValue::array && last.line > 0)) last.line = line;
     }

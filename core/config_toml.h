@@ -6,12 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/result.h"
 
 namespace monarch {
+
+struct TomlKey;
 
 struct TomlValue {
     enum Kind { table, array, string, integer, boolean, other } kind = other;
@@ -19,9 +20,14 @@ struct TomlValue {
     std::string text;      // kind string
     int64_t integer_ = 0;  // kind integer
     bool boolean_ = false;
-    std::vector<TomlValue> items;                         // kind array
-    std::vector<std::pair<std::string, TomlValue>> keys;  // kind table
+    std::vector<TomlValue> items;  // kind array
+    std::vector<TomlKey> keys;     // kind table
     const TomlValue* find(std::string_view key) const;
+};
+
+struct TomlKey {
+    std::string name;
+    TomlValue value;
 };
 
 // "FILE:LINE: reason".

@@ -54,7 +54,7 @@ bool only_root_writes(const struct stat& st, bool sticky_is_enough) {
 std::string check_parents(const std::string& path) {
     std::string folder = resolved(parent_of(path));
     for (;; folder = parent_of(folder)) {
-        struct stat st;
+        struct stat st {};
         if (stat(folder.c_str(), &st) != 0)
             return printable(folder) + ": " + strerror(errno) + ": mount the disk or make the folder first";
         if (!only_root_writes(st, true))
@@ -64,7 +64,7 @@ std::string check_parents(const std::string& path) {
 }
 
 std::string check_file_system(const struct stat& st, bool on_root) {
-    struct stat root;
+    struct stat root {};
     if (on_root || stat("/", &root) != 0 || root.st_dev != st.st_dev) return "";
     return "it is on the root file system: mount a disk there, or set on_root = true";
 }
@@ -81,7 +81,7 @@ std::string check_folder(int dir, const std::string& name, struct stat& st) {
 
 std::string check_marker(int dir) {
     Fd fd(openat(dir, tier_marker, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat st;
+    struct stat st {};
     if (!fd && errno == ENOENT) return std::string("no marker") + init_advice;
     if (!fd || fstat(fd.get(), &st) != 0)
         return std::string(tier_marker) + ": " + strerror(errno) + ": remove it" + init_advice;
@@ -98,7 +98,7 @@ uint64_t physical_memory() {
 std::string inspect_disk(const TierConfig& tier, const std::string& path, uint64_t& capacity) {
     std::string why = check_place(path);
     if (!why.empty()) return why;
-    struct stat st;
+    struct stat st {};
     why = check_folder(AT_FDCWD, path, st);
     if (why == "missing") return why + init_advice;
     if (why.empty()) why = check_parents(path);
@@ -106,7 +106,7 @@ std::string inspect_disk(const TierConfig& tier, const std::string& path, uint64
     if (!why.empty()) return why;
     Fd dir(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     why = check_marker(dir.get());
-    struct statvfs fs;
+    struct statvfs fs {};
     if (why.empty() && fstatvfs(dir.get(), &fs) != 0)
         why = std::string(strerror(errno)) + ": see to the disk";
     if (!why.empty()) return why;
@@ -118,7 +118,7 @@ std::string inspect_disk(const TierConfig& tier, const std::string& path, uint64
 // Makes the folder `name` in `dir`, or checks the one there; `path` is for messages.
 Status make_folder(int dir, const std::string& name, const std::string& path,
                    std::vector<std::string>& done) {
-    struct stat st;
+    struct stat st {};
     std::string why = check_folder(dir, name, st);
     if (why == "missing") {
         if (mkdirat(dir, name.c_str(), 0700) != 0)
@@ -155,7 +155,7 @@ std::string check_before_init(const TierConfig& tier, const std::string& path) {
     std::string why = check_place(path);
     if (why.empty()) why = check_parents(path);
     if (!why.empty()) return why;
-    struct stat st;
+    struct stat st {};
     why = check_folder(AT_FDCWD, path, st);
     if (why == "missing" && stat(parent_of(path).c_str(), &st) == 0) why.clear();
     return why.empty() ? check_file_system(st, tier.on_root) : why;
