@@ -183,7 +183,8 @@ int run(const RunOptions& options, const Context& context) {
         if (Status s = check_ranks(options.ranks); !s.ok()) return misuse(s.error());
     if (!options.report.empty())
         if (Status s = write_file(options.report, "{}\n", 0644); !s.ok()) return fail("--report: " + s.error());
-    std::string job = "run-" + std::to_string(now_s()) + "-" + std::to_string(getpid());
+    // The stager tells by the name whether this process still lives.
+    std::string job = "run-" + std::to_string(now_s()) + "-" + std::to_string(getpid()) + "-" + std::to_string(process_start(getpid()));
     if (Status s = make_dirs(user_state(), 0700); !s.ok()) return fail(s.error() + ": set XDG_STATE_HOME to a folder of yours");
     Fields request = request_of(options, context, job);
     for (const auto& t : *tiers) {

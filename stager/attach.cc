@@ -420,6 +420,8 @@ int Attach::run() {
     auto node = Node::open(settings_.config, settings_.user);
     if (!node) return fail(who(node.error()));
     node_ = std::make_unique<Node>(std::move(*node));
+    // Their stores must not serve this job: nobody knows what changed since.
+    node_->end_dead_leases();
     // An older run of this job (requeue), or a prolog that ran before: that session is garbage.
     auto older = node_->ledger.live_leases_of_job(job_);
     if (!older.empty()) node_->end_leases(older, "requeued");
@@ -431,6 +433,8 @@ int Attach::run() {
     for (auto& w : wanted_)
         if (w.refused.empty()) resolve(w);
     policy();
+    // From here to the stager's start one attach at a time: another job for the same store finds it whole.
+    Fd turn = node_->take_turn();
     // The ledger first: a folder that no lease owns is the reaper's.
     if (Status s = lease(); !s.ok()) {
         for (auto& w : wanted_)
@@ -449,6 +453,7 @@ int Attach::run() {
         if (!s.ok()) give_up(w, s.error());
     }
     Status written = write_env();
+    turn.reset();
     node_->publish_status();
     node_->reap_in_background(settings_.reap_arguments);
     return written.ok() ? 0 : fail(who(written.error()));

@@ -111,7 +111,8 @@ Result<Fd> take_lock(const std::string& path) {
 }
 
 int pidfd_of(const StoreRow& store) {
-    if (store.stager_pid <= 0) return -1;
+    // After a reboot the same pid may have started at the same tick.
+    if (store.stager_pid <= 0 || store.boot_id != boot_id()) return -1;
     int fd = static_cast<int>(syscall(SYS_pidfd_open, store.stager_pid, 0));
     // Opened first, compared after: the pid cannot be reused in between.
     if (fd >= 0 && process_start(static_cast<pid_t>(store.stager_pid)) != store.stager_start) {
@@ -148,6 +149,15 @@ std::string move_into(const std::string& from, const std::string& folder, const 
         if (errno != EEXIST) return "";
     }
     return "";
+}
+
+// `monarchctl run` names its job run-TIME-PID-START after its own process. Whether that process is gone.
+bool runner_is_gone(const std::string& job) {
+    long long time, pid;
+    unsigned long long start;
+    int length = 0;
+    if (sscanf(job.c_str(), "run-%lld-%lld-%llu%n", &time, &pid, &start, &length) != 3) return false;
+    return static_cast<size_t>(length) == job.size() && process_start(static_cast<pid_t>(pid)) != start;
 }
 
 // A store's folder out of the way for good: first what is mounted in it, then the rest.
@@ -243,7 +253,9 @@ void Node::drop_store(const StoreRow& store) {
     if (Status s = ledger.begin(); !s.ok()) return log_line(LOG_ERR, "store " + id + " not dropped: " + s.error());
     for (const auto& tier : store.tiers) {
         std::string to = move_into(tier_store(tier.path, store.id), tier_trash(tier.path), id);
-        if (!to.empty()) (void)ledger.add_trash({to, tier.path, tier.tmpfs, tier.bytes});
+        // Whoever was killed here before has moved it: the row makes the reaper look into that trash folder.
+        if (to.empty()) to = tier_trash(tier.path) + "/" + id;
+        (void)ledger.add_trash({to, tier.path, tier.tmpfs, tier.bytes});
     }
     move_into(at.store(store.id), at.run_trash(), "store" + id);
     (void)ledger.remove_store(store.id);
@@ -252,46 +264,70 @@ void Node::drop_store(const StoreRow& store) {
 
 void Node::drop_job_folder(const std::string& job) { move_into(at.job(job), at.run_trash(), "job" + job); }
 
+Fd Node::take_turn() {
+    Fd turn(::open((at.state + "/ledger/turn.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    uint64_t until = monotonic_ns() + 2'000'000'000;
+    while (turn && flock(turn.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && monotonic_ns() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return turn;
+}
+
+void Node::keep_staging(const StoreRow& store) {
+    if (stager_lives(store)) return;
+    auto config_fields = Fields::parse(store.config);
+    if (config_fields && start_stager(store, *config_fields).ok())
+        log_line(LOG_WARNING, "stager of store " + std::to_string(store.id) + " had ended: started again");
+}
+
 void Node::end_leases(const std::vector<LeaseRow>& leases, const std::string& outcome) {
-    std::set<int64_t> stores;
+    std::set<int64_t> stores, ids, draining;
     std::set<std::string> jobs;
     for (const auto& lease : leases) {
         mark_ended(at.session(lease.job, static_cast<int>(lease.session)));
         if (lease.store_id) stores.insert(*lease.store_id);
         jobs.insert(lease.job);
+        ids.insert(lease.id);
     }
     // A store that others hold goes on: its stager drains the ended session within a tick or two.
-    std::set<int64_t> ids;
-    for (const auto& lease : leases) ids.insert(lease.id);
-    std::vector<StoreRow> idle;
     for (int64_t id : stores) {
         auto others = ledger.live_leases_of_store(id);
         bool held = std::any_of(others.begin(), others.end(), [&](const LeaseRow& o) { return !ids.contains(o.id); });
         auto row = ledger.store(id);
         if (!row) continue;
-        if (!held) {
-            stop_stager(*row, 400);
-            idle.push_back(std::move(*row));
-        } else if (!stager_lives(*row)) {
-            // The others' stager died: another takes its place.
-            auto config_fields = Fields::parse(row->config);
-            if (config_fields && start_stager(*row, *config_fields).ok())
-                log_line(LOG_WARNING, "stager of store " + std::to_string(id) + " had died: started again");
-        }
+        if (!held) stop_stager(*row, 400);
+        else if (stager_lives(*row)) draining.insert(id);
     }
     uint64_t until = monotonic_ns() + 200'000'000;
     for (const auto& lease : leases) {
         std::string dir = at.session(lease.job, static_cast<int>(lease.session));
         PageFacts facts = read_page(dir);
-        while (lease.store_id && !facts.drained && monotonic_ns() < until) {
+        while (lease.store_id && draining.contains(*lease.store_id) && !facts.drained && monotonic_ns() < until) {
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
             facts = read_page(dir);
         }
         const std::string& kept = lease.outcome == "attached" ? outcome : lease.outcome;
         if (Status s = ledger.end_lease(lease.id, kept, facts.counters, facts.predictor); !s.ok()) log_line(LOG_ERR, s.error());
     }
-    for (const auto& row : idle) drop_store(row);
+    // Looked at again: an attach may have come to the store while its stager was being stopped.
+    Fd turn = take_turn();
+    for (int64_t id : stores) {
+        auto row = ledger.store(id);
+        if (!row) continue;
+        if (ledger.live_leases_of_store(id).empty()) drop_store(*row);
+        else keep_staging(*row);
+    }
     for (const auto& job : jobs) drop_job_folder(job);
+}
+
+size_t Node::end_dead_leases() {
+    std::vector<LeaseRow> rebooted, lost;
+    for (auto& lease : ledger.live_leases()) {
+        if (lease.boot_id != boot_id()) rebooted.push_back(std::move(lease));
+        else if (user && runner_is_gone(lease.job)) lost.push_back(std::move(lease));
+    }
+    if (!rebooted.empty()) end_leases(rebooted, "rebooted");
+    if (!lost.empty()) end_leases(lost, "lost");
+    return rebooted.size() + lost.size();
 }
 
 uint64_t Node::empty_trash() {
@@ -355,6 +391,7 @@ std::vector<TierUse> tier_use(Node& node) {
 }
 
 void Node::publish_status() {
+    Fd turn = take_turn();
     nlohmann::ordered_json j;
     j["updated_at"] = now_s();
     j["tiers"] = nlohmann::json::array();

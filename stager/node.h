@@ -9,6 +9,7 @@
 #include "core/fields.h"
 #include "core/layout.h"
 #include "core/ledger.h"
+#include "core/os.h"
 
 namespace monarch {
 
@@ -37,9 +38,17 @@ class Node {
     void stop_stager(const StoreRow& store, unsigned milliseconds);
     bool stager_lives(const StoreRow& store) const;
 
+    // Held while stores come and go: by attach from its leases to the stager's start, by whoever drops a store from the
+    // look at who still holds it, and while status.json is written. Waits two seconds at most, then goes on without: a
+    // holder that hangs on a dead disk must not hold up the start and end of every job.
+    Fd take_turn();
+
     // Ends leases: sessions first (their page says so), then stores without a lease go to the trash, then the job
     // folders. Counters go to the ledger. What was refused or failed keeps that as its outcome.
     void end_leases(const std::vector<LeaseRow>& leases, const std::string& outcome);
+    // Ends what nobody will detach any more: leases of an earlier boot and those of a `monarchctl run` that was killed.
+    // Returns how many.
+    size_t end_dead_leases();
     // Renames what a store has on its tiers and at run time out of the way, in time that does not depend on its size.
     void drop_store(const StoreRow& store);
     void drop_job_folder(const std::string& job);
@@ -59,6 +68,8 @@ class Node {
     bool user;
 
   private:
+    // Starts the stager again when it has ended although the store is held.
+    void keep_staging(const StoreRow& store);
     Node(Config c, Ledger l, bool u) : config(std::move(c)), at(config), ledger(std::move(l)), user(u) {}
 };
 

@@ -19,15 +19,6 @@ bool is_number(const std::string& text) {
 
 void say(const std::string& what) { log_line(LOG_NOTICE, "reap: " + what); }
 
-void end_earlier_boots(Node& node) {
-    std::vector<LeaseRow> stale;
-    for (const auto& lease : node.ledger.live_leases())
-        if (lease.boot_id != boot_id()) stale.push_back(lease);
-    if (stale.empty()) return;
-    node.end_leases(stale, "rebooted");
-    say("ended " + std::to_string(stale.size()) + " leases of an earlier boot");
-}
-
 void drop_unleased_stores(Node& node) {
     for (const auto& store : node.ledger.stores()) {
         if (!node.ledger.live_leases_of_store(store.id).empty()) continue;
@@ -77,9 +68,12 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
         log_line(LOG_ERR, "reap: " + node.error());
         return 1;
     }
-    end_earlier_boots(*node);
-    drop_unleased_stores(*node);
-    drop_unknown_folders(*node);
+    if (size_t ended = node->end_dead_leases()) say("ended " + std::to_string(ended) + " leases that nobody would have ended");
+    {
+        Fd turn = node->take_turn();
+        drop_unleased_stores(*node);
+        drop_unknown_folders(*node);
+    }
     uint64_t left = node->empty_trash();
     node->publish_status();
     if (left == 0) return 0;
