@@ -134,8 +134,9 @@ static int stage(int number, const char* rel) {
     char *from = format(root, rel), *to = format(tier[number], rel);
     int result = 0, in = -1, out = -1;
     struct stat st;
-    in = open(from, O_RDONLY | O_NOFOLLOW);
+    in = open(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (in < 0 || fstat(in, &st) != 0) result = errno;
+    if (result == 0 && !S_ISREG(st.st_mode)) result = EINVAL;
     if (result == 0) {
         out = open(tier[number], O_TMPFILE | O_RDWR, 0600);
         char* bytes = malloc((size_t)st.st_size + 1);
