@@ -82,7 +82,7 @@ $(BUILD)/san/%.o: %.cc | $(schemas)
 	@mkdir -p $(@D)
 	@echo "  CXX $<"; $(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -MMD -MP -c $< -o $@
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/san -type f -name '*.d' 2>/dev/null)
 
 # --- tests --------------------------------------------------------------------------------------------------------
 unit_all := $(unit_src) $(core_src) $(stager_src)
