@@ -342,6 +342,13 @@ END
     [ "$(grep -c '^monarch: node1: ' <<<"$output")" -eq 1 ]
 }
 
+@test "what the stager finds out after attach is said, too" {
+    install -d -m 700 "$MONARCH_SANDBOX/secret"
+    run run_batch --monarch-dataset="$MONARCH_SANDBOX/secret" --wrap 'srun true; srun true; echo finished'
+    [ "$(grep -c '^monarch: node0: .*secret' <<<"$output")" -eq 1 ]
+    [ "$(tail -n 1 <<<"$output")" = finished ]
+}
+
 @test "without PrologFlags=Alloc a node is staged when the first step comes to it" {
     sed -i '/^PrologFlags=/d' "$SLURM_CONF"
     scontrol reconfigure
