@@ -139,14 +139,14 @@ run_job() {
     typed "ada\$ sbatch $*${*:+ }job.sh"
     count_source "$name.before.json"
     shown=0
-    start=${EPOCHREALTIME/./}
+    start=${EPOCHREALTIME//[!0-9]/}
     # RESULTS is where train.py leaves what it measured.
     job=$(submit ada --output="$name.out" --export="ALL,RESULTS=$name" "$@" job.sh) || die "sbatch refused the job"
     until left_queue "$job"; do
         "$while" "$name"
         sleep 0.2
     done
-    echo $((${EPOCHREALTIME/./} - start)) >"$measured/$name.us"
+    echo $((${EPOCHREALTIME//[!0-9]/} - start)) >"$measured/$name.us"
     "$while" "$name"
     count_source "$name.after.json"
     [[ $(job_field "$job" JobState) == COMPLETED ]] || { job_output "$job" >&2; die "job $job did not complete"; }
