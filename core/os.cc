@@ -105,36 +105,67 @@ struct CloseDir {
     void operator()(DIR* d) const { closedir(d); }
 };
 
-uint64_t remove_entries(int dir, dev_t device);
+// `number` counts what was moved.
+bool move_up(int dir, const char* name, int top, uint64_t& number) {
+    for (uint64_t n = number;; n++) {
+        if (renameat2(dir, name, top, ("removed." + std::to_string(n)).c_str(), RENAME_NOREPLACE) == 0) {
+            number = n + 1;
+            return true;
+        }
+        if (errno != EEXIST) return errno == ENOENT;
+    }
+}
 
-uint64_t remove_entry(int dir, const char* name, dev_t device) {
-    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT) return 0;
-    if (errno != EISDIR && errno != EPERM) return 1;
-    int child = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME);
-    if (child < 0) child = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (child < 0) return errno == ENOENT ? 0 : 1;
-    uint64_t left = remove_entries(child, device);
-    if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return left;
+// Removes what `dir` holds but for folders in it that are not empty: these move into `top` under numbers, so that neither
+// the stack nor the descriptors grow with the depth of a tree that a user made. Returns how many entries stay for good.
+uint64_t empty_folder(int dir, int top, uint64_t& number);
+
+// A folder of the tree in `parent`. Takes what is in it apart; empty, it goes.
+uint64_t remove_folder(int parent, const char* name, dev_t device, int top, uint64_t& number) {
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
+    Fd dir(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    // Its owner may have taken the rights from itself.
+    if (!dir && errno == EACCES && fchmodat(parent, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
+        dir = Fd(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat st;
+    if (!dir) return errno == ENOENT ? 0 : 1;
+    if (fstat(dir.get(), &st) != 0 || st.st_dev != device) return 1;
+    if ((st.st_mode & 0700) != 0700) fchmod(dir.get(), 0700);
+    uint64_t left = empty_folder(dir.get(), top < 0 ? dir.get() : top, number);
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return left;
     return left + 1;
 }
 
-// Takes over `dir`.
-uint64_t remove_entries(int dir, dev_t device) {
+uint64_t empty_folder(int dir, int top, uint64_t& number) {
     struct stat st;
-    if (fstat(dir, &st) != 0 || st.st_dev != device) {
-        close(dir);
-        return 1;
-    }
-    if ((st.st_mode & 0700) != 0700) fchmod(dir, 0700);
-    std::unique_ptr<DIR, CloseDir> entries(fdopendir(dir));
-    if (!entries) {
-        close(dir);
-        return 1;
-    }
+    if (fstat(dir, &st) != 0) return 1;
     uint64_t left = 0;
-    while (dirent* e = readdir(entries.get())) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        left += remove_entry(dirfd(entries.get()), e->d_name, device);
+    for (bool again = true; again;) {
+        again = false;
+        left = 0;
+        int listed = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        std::unique_ptr<DIR, CloseDir> entries(listed < 0 ? nullptr : fdopendir(listed));
+        if (!entries) {
+            if (listed >= 0) close(listed);
+            return 1;
+        }
+        while (dirent* e = readdir(entries.get())) {
+            if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+            if (unlinkat(dir, e->d_name, 0) == 0 || errno == ENOENT) continue;
+            if (errno != EISDIR && errno != EPERM) {
+                left++;
+                continue;
+            }
+            uint64_t before = number;
+            if (dir == top) {
+                left += remove_folder(dir, e->d_name, st.st_dev, top, number);
+                again = again || number != before;  // what moved up has to be seen
+                continue;
+            }
+            if (unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT) continue;
+            (void)fchmodat(dir, e->d_name, 0700, AT_SYMLINK_NOFOLLOW);  // moving it writes to it
+            left += !move_up(dir, e->d_name, top, number);
+        }
     }
     return left;
 }
@@ -143,7 +174,9 @@ uint64_t remove_entries(int dir, dev_t device) {
 uint64_t remove_tree(const std::string& path) {
     struct stat st;
     if (lstat(path.c_str(), &st) != 0) return errno == ENOENT ? 0 : 1;
-    return remove_entry(AT_FDCWD, path.c_str(), st.st_dev);
+    if (!S_ISDIR(st.st_mode)) return unlink(path.c_str()) == 0 || errno == ENOENT ? 0 : 1;
+    uint64_t number = 0;
+    return remove_folder(AT_FDCWD, path.c_str(), st.st_dev, -1, number);
 }
 
 std::string boot_id() {
