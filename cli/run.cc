@@ -58,6 +58,7 @@ Result<std::vector<UserTier>> tiers_of(const RunOptions& options) {
         if (!tier) return Error{tier.error()};
         for (const auto& other : tiers)
             if (other.name == tier->name) return Error{"--tier: two tiers named " + brief(tier->name) + ": give each its own name"};
+            else if (other.path == tier->path) return Error{"--tier: two tiers in " + brief(tier->path) + ": give each its own folder"};
         tiers.push_back(*tier);
     }
     if (tiers.size() > MONARCH_MAX_TIERS) return Error{"--tier: more than " + std::to_string(MONARCH_MAX_TIERS) + " tiers: name fewer"};
@@ -125,21 +126,34 @@ int run_command(const std::vector<std::string>& command, const Fields& env) {
     std::vector<char*> argv;
     for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
-    struct sigaction action {};
-    action.sa_handler = pass_on;
-    for (int s : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(s, &action, nullptr);
+    // Those that the caller ignores (nohup) stay ignored, here and in the command. None is lost before the command is there.
+    constexpr int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, terminal[] = {SIGINT, SIGQUIT};
+    sigset_t block, before;
+    sigemptyset(&block);
+    for (int s : passed) sigaddset(&block, s);
+    sigprocmask(SIG_BLOCK, &block, &before);
+    struct sigaction action {}, old[NSIG];
+    for (int s : passed) {
+        action.sa_handler = pass_on;
+        sigaction(s, nullptr, &old[s]);
+        if (old[s].sa_handler != SIG_IGN) sigaction(s, &action, nullptr);
+    }
     // The terminal sends these to the command as well.
-    for (int s : {SIGINT, SIGQUIT}) signal(s, SIG_IGN);
+    action.sa_handler = SIG_IGN;
+    for (int s : terminal) sigaction(s, &action, &old[s]);
     child = fork();
     if (child < 0) return fail(std::string("cannot start the command: ") + strerror(errno));
     if (child == 0) {
-        for (int s : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT}) signal(s, SIG_DFL);
+        for (int s : passed) sigaction(s, &old[s], nullptr);
+        for (int s : terminal) sigaction(s, &old[s], nullptr);
+        sigprocmask(SIG_SETMASK, &before, nullptr);
         apply_environment(env);
         execvp(argv[0], argv.data());
         int error = errno;
         fprintf(stderr, "monarchctl: cannot run %s: %s\n", printable(command[0]).c_str(), strerror(error));
         _exit(error == ENOENT ? 127 : 126);
     }
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     child = 0;
