@@ -64,18 +64,22 @@ CopyResult Copier::copy_to(Placement p) {
     }
     errno = 0;
     throttle_.take(0, stop_);
-    auto fetched = source_.fetch(manifest_.path(p.file), out.get(), [this](uint64_t bytes) {
+    // A file that has grown must not take space that is not reserved, and one that grows for ever must not hold a stream.
+    uint64_t copied = 0, reserved = space_of(manifest_.bytes(p.file));
+    auto fetched = source_.fetch(manifest_.path(p.file), out.get(), [&](uint64_t bytes) {
         throttle_.take(bytes, stop_);
-        return !stop_;
+        copied += bytes;
+        return !stop_ && space_of(copied) <= reserved;
     });
     if (!fetched) {
         if (errno == ENOSPC || errno == EDQUOT) tier.set_full();
         tier.discard(temporary);
-        return failed(true, fetched.error());
+        return failed(true, space_of(copied) > reserved ? "larger than when it was listed, and no space is reserved for that"
+                                                        : fetched.error());
     }
-    if (fetched->size != manifest_.bytes(p.file) && space_of(fetched->size) > space_of(manifest_.bytes(p.file))) {
+    if (space_of(fetched->size) > reserved) {
         tier.discard(temporary);
-        return failed(true, "larger than when it was listed: its space is not reserved");
+        return failed(true, "larger than when it was listed, and no space is reserved for that");
     }
     switch (tier.publish(out.get(), temporary, manifest_.path(p.file), *fetched)) {
         case Publish::done: return {p.file, p.tier, Copied::staged, true, ""};

@@ -132,12 +132,12 @@ class PosixSource : public Source {
         if (!in) return os_error("open", name);
         struct stat before, after;
         if (fstat(in.get(), &before) != 0) return os_error("stat", name);
-        if (!S_ISREG(before.st_mode)) return Error{"not a regular file any more: " + name};
+        if (!S_ISREG(before.st_mode)) return Error{name + ": not a regular file any more"};
         uint64_t copied = 0;
         if (Status s = copy(in.get(), out, name, took, copied); !s.ok()) return Error{s.error()};
         if (fstat(in.get(), &after) != 0) return os_error("stat", name);
         if (!same_file(before, after) || copied != static_cast<uint64_t>(before.st_size))
-            return Error{"changed while it was copied: " + name};
+            return Error{name + ": changed while it was copied"};
         Fetched f;
         f.size = copied;
         f.mtime_ns = mtime_of(before);
