@@ -23,14 +23,18 @@ namespace monarch {
 
 namespace {
 
-volatile sig_atomic_t terminated = 0;
-void on_terminate(int) { terminated = 1; }
-
-constexpr auto tick = std::chrono::milliseconds(20);
+constexpr timespec tick{0, 20'000'000};
 constexpr uint64_t flush_ns = 250'000'000;
 constexpr uint64_t report_ns = 30'000'000'000;
+constexpr unsigned most_reports = 64;
 // An open counts as predicted when its file is among the next so many of the sequence, seen from the process's last.
 constexpr uint32_t prediction_reach = 64;
+
+// No more files than that fit on a tier; the table of their identities takes its space as well.
+uint64_t most_files(const Manifest& manifest, uint64_t bytes) {
+    return std::min<uint64_t>(manifest.size(), bytes / space_of(1) + 1);
+}
+uint64_t ids_space(const Manifest& manifest, uint64_t bytes) { return space_of(TierStore::ids_bytes(most_files(manifest, bytes))); }
 
 // What the preparing thread finds out; read by the main thread once `ready`.
 struct Prepared {
@@ -44,15 +48,18 @@ struct Prepared {
     std::string error;
 };
 
+// Whether a link means the same on a tier as in the source: relative, and ".." only at its start, no further up than
+// the root. A ".." after a name could leave from wherever that name, being a link itself, leads to.
 bool stays_inside(std::string_view link, std::string_view target) {
     if (target.starts_with('/')) return false;
     int depth = static_cast<int>(std::count(link.begin(), link.end(), '/'));
+    bool named = false;
     for (size_t at = 0; at <= target.size();) {
         size_t end = std::min(target.find('/', at), target.size());
         std::string_view part = target.substr(at, end - at);
         if (part == "..") depth--;
-        else if (!part.empty() && part != ".") depth++;
-        if (depth < 0) return false;
+        else if (!part.empty() && part != ".") named = true;
+        if (depth < 0 || (named && part == "..")) return false;
         at = end + 1;
     }
     return true;
@@ -95,6 +102,7 @@ class Stager {
     std::vector<std::unique_ptr<Session>> sessions_;
     unsigned inbox_next_ = 1;
     Counters counters_{};  // of the store; opens and reads are the sessions' own
+    std::atomic<unsigned> reports_{0};        // being written
     std::map<std::string, uint64_t> causes_;  // of failures, one log line each
 };
 
@@ -175,14 +183,14 @@ void Stager::prepare(Prepared& p) {
         for (uint8_t t = 0; t < tiers_.size() && p.placed[id] == no_tier; t++)
             if (tiers_[t]->holds(p.manifest.path(id), p.manifest.bytes(id), p.manifest.mtime_ns(id))) p.placed[id] = t;
     std::vector<uint64_t> capacity;
-    for (auto& t : tiers_) capacity.push_back(t->bytes());
+    for (auto& t : tiers_) capacity.push_back(t->bytes() - std::min(t->bytes(), t->needs_ids() ? ids_space(p.manifest, t->bytes()) : 0));
     // The last tier also keeps the state file and the log.
     uint64_t own = store_overhead(p.manifest);
     capacity.back() -= std::min(capacity.back(), own);
     p.plan = make_plan(p.manifest, p.prediction.sequence, capacity, p.placed);
     for (auto& t : tiers_)
         if (t->needs_ids())
-            if (Status s = t->make_ids(n); !s.ok()) t->set_full();
+            if (Status s = t->make_ids(most_files(p.manifest, t->bytes())); !s.ok()) t->set_full();
     for (const auto& link : p.manifest.links())
         if (stays_inside(link.path, link.target))
             for (auto& t : tiers_) t->link(link.target, link.path);
@@ -245,6 +253,8 @@ void Stager::take_copies() {
         if (r.read && payer()) payer()->page().counters.source_reads++;
         switch (r.what) {
             case Copied::staged:
+                // Published, and retired before this result was taken.
+                if (db_->state(r.file) == FileState::retired) break;
                 counters_.files_staged++;
                 counters_.bytes_staged += prepared_->manifest.bytes(r.file);
                 db_->set(r.file, FileState::staged, r.tier);
@@ -337,8 +347,13 @@ void Stager::report(Session& s, const char* outcome) {
     r.attached_at = s.attached_at();
     r.written_at = now_s();
     r.counters = s.page().counters;
-    // The shared home may hang.
-    std::thread([r] { (void)write_report(r); }).detach();
+    // The shared home may hang: then no thread more every half minute.
+    if (reports_ >= most_reports) return;
+    reports_++;
+    std::thread([this, r] {
+        (void)write_report(r);
+        reports_--;
+    }).detach();
 }
 
 // Sessions that detach has ended: their counters are final once `drained` says so.
@@ -354,10 +369,12 @@ void Stager::end_sessions(bool all) {
 }
 
 int Stager::run() {
-    struct sigaction action {};
-    action.sa_handler = on_terminate;
-    sigaction(SIGTERM, &action, nullptr);
-    sigaction(SIGINT, &action, nullptr);
+    // Taken between two ticks, and by this thread alone: the end comes at once and nowhere else.
+    sigset_t endings;
+    sigemptyset(&endings);
+    sigaddset(&endings, SIGTERM);
+    sigaddset(&endings, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &endings, nullptr);
     signal(SIGPIPE, SIG_IGN);
     source_ = posix_source(config_.get("source"), 8);
     Status opened = open_tiers();
@@ -366,6 +383,7 @@ int Stager::run() {
     else fail(opened.error());
     uint64_t flushed_at = 0, reported_at = monotonic_ns();
     bool complained = false;
+    bool terminated = false;
     while (!terminated && access(dir_.c_str(), F_OK) == 0) {
         read_inbox();
         adopt();
@@ -384,7 +402,7 @@ int Stager::run() {
             reported_at = now;
             for (auto& s : sessions_) report(*s, "running");
         }
-        std::this_thread::sleep_for(tick);
+        terminated = sigtimedwait(&endings, nullptr, &tick) > 0;
     }
     listing_.stop = true;
     if (copier_) copier_->stop();
@@ -395,7 +413,8 @@ int Stager::run() {
         take_copies();
         (void)db_->flush();
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a last report on a home that answers
+    for (int n = 0; n < 20 && reports_ > 0; n++)  // on a home that answers
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     // Threads may hang in the source: end without them.
     _exit(0);
 }

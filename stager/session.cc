@@ -83,6 +83,7 @@ void Session::drain(const std::function<void(const monarch_record&)>& each) {
     if (head - tail > MONARCH_RING_SLOTS) {  // overwritten, or nonsense that the job wrote
         page_->ring_lost += head - tail - MONARCH_RING_SLOTS;
         tail = head - MONARCH_RING_SLOTS;
+        torn_since_ns_ = 0;
     }
     for (; tail != head; tail++) {
         monarch_record& slot = ring_->slot[tail % MONARCH_RING_SLOTS];

@@ -119,10 +119,16 @@ bool TierStore::holds(std::string_view path, uint64_t size, int64_t mtime_ns) co
 
 void TierStore::remove(std::string_view path) { unlinkat(files_.get(), std::string(path).c_str(), 0); }
 
+namespace {
+uint64_t ids_slots(uint64_t files) { return std::bit_ceil(files * 2 + 16); }
+}  // namespace
+
+uint64_t TierStore::ids_bytes(uint64_t files) { return sizeof(monarch_ids) + ids_slots(files) * sizeof(monarch_ids_entry); }
+
 Status TierStore::make_ids(uint64_t files) {
     std::string path = data_ + "/ids";
-    uint64_t slots = std::bit_ceil(files * 2 + 16);
-    size_t bytes = sizeof(monarch_ids) + slots * sizeof(monarch_ids_entry);
+    uint64_t slots = ids_slots(files);
+    size_t bytes = ids_bytes(files);
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     // Allocated in full: a sparse map on a full disk would kill whoever touches it.
     if (!fd || posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)) != 0) return os_error("make", path);

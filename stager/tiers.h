@@ -54,6 +54,8 @@ class TierStore {
     // Where the tier has no user attributes: makes the table for `files` copies, at data/ids.
     Status make_ids(uint64_t files);
     bool needs_ids() const { return !attributes_; }
+    // How large that table is.
+    static uint64_t ids_bytes(uint64_t files);
 
   private:
     TierStore() = default;
