@@ -34,7 +34,7 @@ schemas := $(patsubst schema/%,$(BUILD)/gen/schema_%.inc,$(wildcard schema/*))
 man     := $(wildcard man/*.[158])
 
 .SECONDARY: $(schemas)
-.PHONY: all help check programs demo install uninstall clean format
+.PHONY: all help check programs demo bench install uninstall clean format
 all: $(BUILD)/spank_monarch.so $(BUILD)/monarch-stager $(BUILD)/monarchctl $(BUILD)/libmonarch.so ## Build the four programs (default)
 
 help: ## This list
@@ -110,6 +110,10 @@ check: deps-build-test ## Install what is missing, build, run every test (as roo
 demo: deps-build-test-demo ## Install what is missing, build, run a staged job on a throwaway Slurm
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(tools)
 	@$(as_root) env BUILD=$(abspath $(BUILD)) bench/demo.sh
+
+bench: deps-build-test ## Print what prolog and epilog cost
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(tools)
+	@$(as_root) env BUILD=$(abspath $(BUILD)) tests/cluster/sandbox.sh bench/callbacks.sh
 
 as_root := $(if $(filter 0,$(shell id -u)),,sudo)
 
