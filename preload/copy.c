@@ -7,19 +7,31 @@
 #include "preload/preload.h"
 #include "preload/sys.h"
 
-void copy_device(struct maps* m, const struct session* s, int tier, uint64_t dev) {
-    if (s->tier[tier].dev == dev) return;
-    for (int i = 0; i < 4; i++) {
+/* Copies that this process has opened, by the hash of device and inode: their place need not be asked for
+ * again. */
+enum { OPENED_SLOTS = 1024 };
+static uint64_t opened[OPENED_SLOTS];
+
+static uint64_t file_hash(const struct stat* st) {
+    const uint64_t file[2] = {st->st_dev, st->st_ino};
+    return path_hash(0, (const char*)file, sizeof file) | 1;
+}
+
+void copy_opened(struct maps* m, const struct tier* t, const struct stat* st) {
+    const uint64_t hash = file_hash(st);
+    __atomic_store_n(&opened[hash / 2 % OPENED_SLOTS], hash, __ATOMIC_RELAXED);
+    if (t->dev == st->st_dev) return;
+    for (int i = 0; i < OTHER_DEVICES; i++) {
         uint64_t none = 0;
-        if (__atomic_load_n(&m->other_dev[i], __ATOMIC_RELAXED) == dev) return;
-        if (__atomic_compare_exchange_n(&m->other_dev[i], &none, dev, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
+        if (__atomic_load_n(&m->other_dev[i], __ATOMIC_RELAXED) == st->st_dev) return;
+        if (__atomic_compare_exchange_n(&m->other_dev[i], &none, (uint64_t)st->st_dev, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return;
     }
 }
 
 static bool on_a_tier(const struct maps* m, uint64_t dev) {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < OTHER_DEVICES; i++)
         if (__atomic_load_n(&m->other_dev[i], __ATOMIC_RELAXED) == dev) return true;
     for (uint32_t i = 0; i < m->sessions; i++)
         for (uint32_t k = 0; k < m->session[i].tiers; k++)
@@ -91,6 +103,11 @@ LARGE_FRAME static bool identify(struct maps* m, int fd, const struct stat* st,
     struct session* s;
     struct monarch_source_id found;
     bool attribute = sys_fgetxattr(fd, MONARCH_XATTR, &found, sizeof found) == (long)sizeof found;
+    const uint64_t hash = file_hash(st);
+    if (attribute && __atomic_load_n(&opened[hash / 2 % OPENED_SLOTS], __ATOMIC_RELAXED) == hash) {
+        *id = found;
+        return true;
+    }
     bool tables = false;
     for (uint32_t i = 0; i < m->sessions; i++)
         for (uint32_t k = 0; k < m->session[i].tiers; k++)

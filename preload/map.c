@@ -122,7 +122,20 @@ static struct maps* settle(struct maps* m) {
     return none;
 }
 
-enum { ARENA_FOLDER = 4096, ARENA_SESSION = MONARCH_MAP_BYTES + ARENA_FOLDER };
+/* No page is larger. The arena's first one is wiped at fork and holds the process's number. */
+enum { LARGEST_PAGE = 65536, ARENA_FOLDER = 4096, ARENA_SESSION = MONARCH_MAP_BYTES + ARENA_FOLDER };
+
+uint32_t map_process(void) {
+    const struct maps* m = __atomic_load_n(&map_current, __ATOMIC_ACQUIRE);
+    uint32_t* known = m == NULL ? NULL : m->process;
+    if (known == NULL) return sys_getpid();
+    uint32_t number = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (number == 0) {
+        number = sys_getpid();
+        __atomic_store_n(known, number, __ATOMIC_RELAXED);
+    }
+    return number;
+}
 
 LARGE_FRAME struct maps* map_load(void) {
     if (&environ == NULL || environ == NULL) return &no_session; /* so early that nobody can tell yet */
@@ -133,11 +146,13 @@ LARGE_FRAME struct maps* map_load(void) {
         return settle(&no_session);
 
     /* Address space for the largest maps possible; pages that are not written cost nothing. */
-    size_t bytes = sizeof(struct maps) + (size_t)MONARCH_MAX_SESSIONS * ARENA_SESSION;
+    size_t bytes = LARGEST_PAGE + sizeof(struct maps) + (size_t)MONARCH_MAX_SESSIONS * ARENA_SESSION;
     long arena =
         sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (arena < 0 && arena >= -4095) return &no_session;
-    struct maps* m = (struct maps*)arena;
+    struct maps* m = (struct maps*)(arena + LARGEST_PAGE);
+    if (sys_call(SYS_madvise, arena, LARGEST_PAGE, 18 /* MADV_WIPEONFORK */, 0, 0, 0) == 0)
+        m->process = (uint32_t*)arena;
     char* at = (char*)(m + 1);
     long error = 0;
     for (int number = 0; number < MONARCH_MAX_SESSIONS; number++) {
@@ -162,18 +177,18 @@ LARGE_FRAME struct maps* map_load(void) {
     if (m->sessions == 0 || again) { /* out of descriptors, say: the next call tries again */
         for (uint32_t i = 0; i < m->sessions; i++)
             if (m->session[i].page != NULL) sys_munmap(m->session[i].page, sizeof *m->session[i].page);
-        sys_munmap(m, bytes);
+        sys_munmap((void*)arena, bytes);
         return again ? &no_session : settle(&no_session);
     }
-    uintptr_t used = ((uintptr_t)at + 65535) & ~(uintptr_t)65535; /* no page is larger */
-    const uintptr_t end = (uintptr_t)m + bytes;
+    uintptr_t used = ((uintptr_t)at + LARGEST_PAGE - 1) & ~(uintptr_t)(LARGEST_PAGE - 1);
+    const uintptr_t end = (uintptr_t)arena + bytes;
     if (used > end) used = end;
     if (used < end) sys_munmap((void*)used, end - used);
     struct maps* winner = settle(m);
     if (winner != m) {
         for (uint32_t i = 0; i < m->sessions; i++)
             if (m->session[i].page != NULL) sys_munmap(m->session[i].page, sizeof *m->session[i].page);
-        sys_munmap(m, used - (uintptr_t)m);
+        sys_munmap((void*)arena, used - (uintptr_t)arena);
     }
     return winner;
 }
@@ -186,4 +201,14 @@ const char* map_canonical(const struct session* s) {
         page->canonical[sizeof page->canonical - 1] != '\0')
         return NULL;
     return page->canonical;
+}
+
+const char* map_other_spelling(struct session* s) {
+    uint32_t known = __atomic_load_n(&s->one_spelling, __ATOMIC_RELAXED);
+    if (known == 1) return NULL;
+    const char* canonical = map_canonical(s);
+    if (canonical == NULL || known == 2) return canonical;
+    known = strcmp(canonical, s->root) == 0 ? 1 : 2;
+    __atomic_store_n(&s->one_spelling, known, __ATOMIC_RELAXED);
+    return known == 1 ? NULL : canonical;
 }

@@ -220,7 +220,7 @@ uint64_t path_hash(uint64_t start, const char* bytes, size_t length) {
         h ^= h >> 32;
     }
     uint64_t word = 0;
-    for (size_t i = 0; i < length; i++) word = word << 8 | (unsigned char)bytes[i];
+    for (; length > 0; length--) word = word << 8 | (unsigned char)*bytes++;
     h = (h ^ word) * k;
     return h ^ (h >> 29);
 }

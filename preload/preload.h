@@ -133,14 +133,18 @@ struct session {
     struct monarch_ring* ring; /* NULL: not mapped yet; RING_NONE: cannot be */
     uint32_t registered;       /* the process that has registered: differs after a fork */
     uint32_t wait_over;
+    uint32_t one_spelling;                 /* 1: canonical is root, 2: it is not */
     uint32_t root_checked[ROOT_SPELLINGS]; /* enum root_check */
     uint32_t names;                        /* of root_name, plus 1; 0: not computed */
     uint64_t root_name[ROOT_NAMES];        /* hashes of the names that lead to the root */
 };
 
+#define OTHER_DEVICES 4
+
 struct maps {
     uint32_t sessions;
-    uint64_t other_dev[4]; /* further devices seen on copies (overlay file systems); 0: free */
+    uint32_t* process;                 /* see map_process() */
+    uint64_t other_dev[OTHER_DEVICES]; /* further devices seen on copies (overlay file systems); 0: free */
     struct session session[MONARCH_MAX_SESSIONS];
 };
 
@@ -157,6 +161,11 @@ static inline struct maps* map_get(void) {
 const char* map_environment(const char* name);
 /* The canonical root, or NULL while the stager has not found it. */
 const char* map_canonical(const struct session* s);
+/* The same, or NULL when it is spelled as the root is given. */
+const char* map_other_spelling(struct session* s);
+/* The process's number, without a system call where the kernel wipes a page at fork (4.14); a vfork child
+ * says its parent's. */
+uint32_t map_process(void);
 /* Opens "FOLDER/name" of the session and maps `bytes` of it, shared. NULL on any failure. */
 void* map_file(const char* folder, const char* name, size_t bytes);
 
@@ -201,8 +210,8 @@ FILE* read_source_stream(const char* path, const char* mode, FILE* reopen);
 
 /* Is the descriptor, whose fstat gave `st`, a copy? Then *id is its source's identity. */
 bool copy_identity(struct maps* m, int fd, const struct stat* st, struct monarch_source_id* id);
-/* Has the file lain on a tier's device that is not known yet? Remember it. */
-void copy_device(struct maps* m, const struct session* s, int tier, uint64_t dev);
+/* To be called for each copy that is opened. */
+void copy_opened(struct maps* m, const struct tier* t, const struct stat* st);
 /* If `path` (resolved) is a copy's name, writes the source's path to `to`. */
 bool copy_source(struct maps* m, const char* path, char* to, size_t size);
 /* The same for a descriptor. */

@@ -15,6 +15,7 @@
 #endif
 __asm__(".symver pthread_setcanceltype,pthread_setcanceltype@" OLDEST);
 extern int pthread_setcanceltype(int, int*) __attribute__((weak));
+extern int __open64(const char*, int, ...) __attribute__((weak));
 extern FILE* _IO_fopen(const char*, const char*) __attribute__((weak));
 extern FILE* fdopen(int, const char*) __attribute__((weak));
 extern int fclose(FILE*) __attribute__((weak));
@@ -24,6 +25,10 @@ extern int fileno(FILE*) __attribute__((weak));
 
 int read_source(int dirfd, const char* path, int flags, unsigned mode) {
     /* An open can block for good (a FIFO), and pthread_cancel must end it there, as it ends libc's. */
+    if (dirfd == AT_FDCWD && __open64 != NULL) {
+        const int fd = __open64(path, flags, mode);
+        return fd >= 0 ? fd : -errno;
+    }
     int before = PTHREAD_CANCEL_DEFERRED;
     if (pthread_setcanceltype != NULL) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
     int fd = sys_openat(dirfd, path, flags, mode);
@@ -141,7 +146,7 @@ static __attribute__((noinline)) int open_below_root(struct maps* m, struct sess
             memmove(copy, t->folder, t->length);
             int fd = attempt_copy(o, copy, &st);
             if (fd < 0) continue;
-            if (st.st_dev != t->dev) copy_device(m, s, (int)i, st.st_dev);
+            copy_opened(m, t, &st);
             __atomic_fetch_add(&page->counters.opens_local, 1, __ATOMIC_RELAXED);
             ring_record(s, MONARCH_OPEN, (uint8_t)i, hash);
             return fd;
@@ -167,7 +172,7 @@ static struct session* find_spelled(struct maps* m, const char* base, const char
     for (uint32_t i = 0; i < m->sessions; i++) {
         struct session* s = &m->session[i];
         for (int k = 0; k < ROOT_SPELLINGS; k++) {
-            const char* root = k == ROOT_AS_GIVEN ? s->root : map_canonical(s);
+            const char* root = k == ROOT_AS_GIVEN ? s->root : map_other_spelling(s);
             if (root == NULL) continue;
             const char* rest;
             struct relative place;
@@ -197,12 +202,10 @@ static struct session* find_spelled(struct maps* m, const char* base, const char
 enum { FOREIGN_SLOTS = 2048 };
 static uint64_t foreign[FOREIGN_SLOTS];
 
-static uint64_t folder_hash(const char* base, const char* path, bool* has_folder) {
-    size_t length = strlen(path);
-    while (length > 0 && path[length - 1] != '/') length--;
-    *has_folder = length > 1 || base[0] != '\0';
-    uint64_t start = base[0] == '\0' ? 0 : path_hash(1, base, strlen(base));
-    return path_hash(start, path, length) | 1;
+/* `start` stands for the folder that the path begins in. */
+static uint64_t folder_hash(uint64_t start, const char* path) {
+    const char* slash = strrchr(path, '/');
+    return path_hash(start, path, slash == NULL ? 0 : (size_t)(slash - path)) | 1;
 }
 
 static bool is_foreign(uint64_t hash) {
@@ -238,7 +241,7 @@ static struct session* find_through_links(struct maps* m, struct walk* w, int* s
     return NULL;
 }
 
-static LARGE_FRAME int open_through_links(struct maps* m, uint64_t hash, struct opening* o) {
+static LARGE_FRAME int open_absolute(struct maps* m, uint64_t hash, struct opening* o) {
     struct walk w;
     struct relative rel;
     int spelling;
@@ -249,16 +252,17 @@ static LARGE_FRAME int open_through_links(struct maps* m, uint64_t hash, struct 
     return attempt_source(o);
 }
 
-static LARGE_FRAME int open_relative(struct maps* m, struct opening* o) {
+static LARGE_FRAME int open_relative(struct maps* m, uint64_t hash, struct opening* o) {
     struct walk w;
     struct relative rel;
     int spelling;
-    bool has_folder;
     if (!walk_start(&w, o->dirfd, o->path)) return attempt_source(o);
     struct session* s = find_spelled(m, w.text, o->path, &spelling, &rel);
     if (s != NULL) return open_below_root(m, s, spelling, rel, o);
-    const uint64_t hash = folder_hash(w.text, o->path, &has_folder);
-    if (!has_folder || is_foreign(hash)) return attempt_source(o);
+    if (hash == 0) {
+        hash = folder_hash(path_hash(1, w.text, (size_t)w.done), o->path);
+        if (is_foreign(hash)) return attempt_source(o);
+    }
     s = find_through_links(m, &w, &spelling, &rel);
     if (s != NULL) return open_below_root(m, s, spelling, rel, o);
     remember_foreign(m, hash);
@@ -266,15 +270,23 @@ static LARGE_FRAME int open_relative(struct maps* m, struct opening* o) {
 }
 
 int read_open(struct maps* m, struct opening* o) {
+    uint64_t hash = 0;
     if (o->path[0] == '\0') return attempt_source(o);
-    if (o->path[0] != '/') return open_relative(m, o);
+    if (o->path[0] != '/') {
+        if (o->dirfd != AT_FDCWD) { /* what folder it is costs less to ask than what its name is */
+            struct stat st;
+            if (sys_fstat(o->dirfd, &st) != 0) return attempt_source(o);
+            const uint64_t folder[2] = {st.st_dev, st.st_ino};
+            hash = folder_hash(path_hash(2, (const char*)folder, sizeof folder), o->path);
+            if (is_foreign(hash)) return attempt_source(o);
+        }
+        return open_relative(m, hash, o);
+    }
     struct relative rel;
     int spelling;
-    bool has_folder;
     struct session* s = find_spelled(m, "", o->path, &spelling, &rel);
     if (s != NULL) return open_below_root(m, s, spelling, rel, o);
     if (path_system(o->path)) return attempt_source(o);
-    const uint64_t hash = folder_hash("", o->path, &has_folder);
-    if (!has_folder || is_foreign(hash)) return attempt_source(o);
-    return open_through_links(m, hash, o);
+    hash = folder_hash(0, o->path);
+    return is_foreign(hash) ? attempt_source(o) : open_absolute(m, hash, o);
 }

@@ -14,7 +14,7 @@ void ring_record(struct session* s, enum monarch_record_kind kind, uint8_t tier,
     __atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees a new field sees seq = 0, or later */
     __atomic_store_n(&slot->hash, hash, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->time_ns, sys_now_ns(), __ATOMIC_RELAXED);
-    __atomic_store_n(&slot->pid, sys_getpid(), __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->pid, map_process(), __ATOMIC_RELAXED);
     __atomic_store_n(&slot->kind, (uint8_t)kind, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->tier, tier, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->seq, number + 1, __ATOMIC_RELEASE);
@@ -61,6 +61,6 @@ static LARGE_FRAME void join(struct session* s, uint32_t pid) {
 }
 
 void ring_join(struct session* s) {
-    uint32_t pid = sys_getpid();
+    uint32_t pid = map_process();
     if (__builtin_expect(__atomic_load_n(&s->registered, __ATOMIC_ACQUIRE) != pid, 0)) join(s, pid);
 }
