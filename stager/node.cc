@@ -300,7 +300,8 @@ void Node::end_leases(const std::vector<LeaseRow>& leases, const std::string& ou
     uint64_t until = monotonic_ns() + 200'000'000;
     for (const auto& lease : leases) {
         std::string dir = at.session(lease.job, static_cast<int>(lease.session));
-        PageFacts facts = read_page(dir);
+        // A refused one has no session, and its number may be another's.
+        PageFacts facts = lease.store_id ? read_page(dir) : PageFacts{};
         while (lease.store_id && draining.contains(*lease.store_id) && !facts.drained && monotonic_ns() < until) {
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
             facts = read_page(dir);
