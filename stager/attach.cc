@@ -45,7 +45,7 @@ struct Wanted {
 
 class Attach {
   public:
-    Attach(const Fields& request, Settings settings) : request_(request), settings_(std::move(settings)) {}
+    Attach(const Fields& request, Settings settings) : request_(request), settings_(std::move(settings)), at_(settings_.config) {}
     int run();
 
   private:
@@ -62,10 +62,12 @@ class Attach {
     Fields stager_config(const Wanted& w) const;
     void give_up(Wanted& w, const std::string& why);
     Status write_env();
+    int without_ledger(const std::string& why);
     std::string who(const std::string& what) const { return "job " + job_ + ": " + what; }
 
     const Fields& request_;
     Settings settings_;
+    Layout at_;
     std::unique_ptr<Node> node_;
     std::string job_;
     int64_t restart_ = 0;
@@ -145,6 +147,10 @@ void Attach::resolve(Wanted& w) {
         case SpecKind::url: w.refused = "URL sources are not served by this version: use a path"; break;
         case SpecKind::catalog: {
             const CatalogEntry* entry = settings_.catalog.find(w.spec.name);
+            if (!settings_.catalog_error.empty()) {
+                w.refused = settings_.catalog_error;
+                break;
+            }
             if (!entry) {
                 w.refused = "not in this node's catalog: see monarchctl dataset list";
                 break;
@@ -165,7 +171,9 @@ void Attach::policy() {
     if (!results_.empty()) results_ += "/" + job_;
     for (auto& w : wanted_) {
         if (!w.refused.empty()) continue;
-        if (!rule_) {
+        if (!settings_.policy_error.empty()) {
+            w.refused = settings_.policy_error;
+        } else if (!rule_) {
             w.refused = "no policy rule matches " + account.name + " in partition " + request_.get("partition") + ": ask the administrator";
         } else if (Status s = rule_allows(*rule_, w.spec); !s.ok()) {
             w.refused = s.error();
@@ -384,7 +392,7 @@ void Attach::give_up(Wanted& w, const std::string& why) {
 Status Attach::write_env() {
     Fields env;
     std::string lib = settings_.library;
-    env.add("set", std::string(session_variable) + "=" + node_->at.job(job_));
+    env.add("set", std::string(session_variable) + "=" + at_.job(job_));
     bool served = false;
     for (const auto& w : wanted_) {
         if (!w.source.empty()) env.add("set", w.spec.variable + "=" + w.source);
@@ -397,17 +405,33 @@ Status Attach::write_env() {
         if (access(lib.c_str(), R_OK) == 0) env.add("preload", lib);
         else notes_.push_back("libmonarch.so is missing beside monarch-stager: opens go to the source");
         env.add("bind", lib.substr(0, lib.rfind('/')));
-        env.add("bind", node_->at.job(job_));
+        env.add("bind", at_.job(job_));
         for (const auto& w : wanted_)
             for (const auto& r : w.refused.empty() ? w.store.tiers : std::vector<Reservation>()) env.add("bind", tier_data(r.path, w.store.id));
     }
     std::set<std::string> said;
     for (const auto& note : notes_) {
         if (!said.insert(note).second) continue;
-        log_line(LOG_WARNING, who(note));
+        if (!settings_.user) log_line(LOG_WARNING, who(note));  // `monarchctl run` says it itself
         env.add("note", note);
     }
-    return write_file(node_->at.job(job_) + "/env", env.format(), 0600);
+    return write_file(at_.job(job_) + "/env", env.format(), 0600);
+}
+
+// No lease without a ledger: the job's folder is all, so that its tasks find their data sets and its output says why.
+int Attach::without_ledger(const std::string& why) {
+    for (auto& w : wanted_) {
+        if (w.refused.empty()) resolve(w);
+        w.refused = why;
+    }
+    (void)remove_tree(at_.job(job_));
+    Status s = make_dirs(at_.jobs(), 0711);
+    if (s.ok()) s = make_dir(at_.job(job_), 0711, geteuid());
+    if (s.ok()) s = write_env();
+    if (s.ok()) return 0;
+    log_line(LOG_ERR, printable(who(why)));
+    log_line(LOG_ERR, printable(who(s.error())));
+    return 1;
 }
 
 int Attach::run() {
@@ -417,8 +441,12 @@ int Attach::run() {
     };
     Status checked = check();
     if (job_.empty()) return fail(checked.error());
+    // What cannot even be read as options is one refused lease, so that the ledger has the job.
+    if (!checked.ok()) wanted_.push_back({{SpecKind::path, request_.get("option.dataset"), "", "", ""}, "", "", checked.error(), {}, {}, false, -1});
+    for (const auto& spec : options_.datasets)
+        if (checked.ok()) wanted_.push_back({spec, "", "", "", {}, {}, false, -1});
     auto node = Node::open(settings_.config, settings_.user);
-    if (!node) return fail(who(node.error()));
+    if (!node) return without_ledger(node.error());
     node_ = std::make_unique<Node>(std::move(*node));
     // Their stores must not serve this job: nobody knows what changed since.
     node_->end_dead_leases();
@@ -426,10 +454,6 @@ int Attach::run() {
     auto older = node_->ledger.live_leases_of_job(job_);
     if (!older.empty()) node_->end_leases(older, "requeued");
     else node_->drop_job_folder(job_);
-    // What cannot even be read as options is one refused lease, so that the ledger has the job.
-    if (!checked.ok()) wanted_.push_back({{SpecKind::path, request_.get("option.dataset"), "", "", ""}, "", "", checked.error(), {}, {}, false, -1});
-    for (const auto& spec : options_.datasets)
-        if (checked.ok()) wanted_.push_back({spec, "", "", "", {}, {}, false, -1});
     for (auto& w : wanted_)
         if (w.refused.empty()) resolve(w);
     policy();
@@ -479,8 +503,11 @@ int detach(const Fields& request, const std::string& config_dir) {
         log_line(LOG_ERR, "detach of job " + printable(job) + ": " + status.error());
         return 1;
     }
+    Layout at(settings->config);
     struct stat st;
-    if (lstat(Layout(settings->config).ledger().c_str(), &st) != 0) return 0;  // nothing was ever attached here
+    // A folder without a session was left by an attach that had no ledger.
+    if (lstat(at.session(job, 0).c_str(), &st) != 0 && errno == ENOENT) (void)remove_tree(at.job(job));
+    if (lstat(at.ledger().c_str(), &st) != 0) return 0;  // nothing was ever attached here
     auto node = Node::open(settings->config, settings->user);
     if (!node) {
         log_line(LOG_ERR, "detach of job " + job + ": " + node.error());

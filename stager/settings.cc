@@ -46,12 +46,12 @@ Result<Settings> load_settings(const Fields& request, const std::string& config_
     auto config = load_config(config_dir, node);
     if (!config) return Error{config.error()};
     auto policy = load_policy(config_dir);
-    if (!policy) return Error{policy.error()};
     auto catalog = load_catalog(config_dir);
-    if (!catalog) return Error{catalog.error()};
     s.config = std::move(*config);
-    s.policy = std::move(*policy);
-    s.catalog = std::move(*catalog);
+    if (policy) s.policy = std::move(*policy);
+    else s.policy_error = policy.error();
+    if (catalog) s.catalog = std::move(*catalog);
+    else s.catalog_error = catalog.error();
     s.library = library;
     s.reap_arguments = {"--config", config_dir, "--node", node};
     return s;

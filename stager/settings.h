@@ -15,6 +15,7 @@ struct Settings {
     Config config;
     Policy policy;
     Catalog catalog;
+    std::string policy_error, catalog_error;  // why there is none: it forbids data sets, but must not keep a job from ending
     std::string library;                      // libmonarch.so
     std::vector<std::string> reap_arguments;  // what `monarch-stager reap` needs to find the same folders
 };
