@@ -39,7 +39,7 @@ std::string inherited_name(size_t option);
 // The value of an option in prolog, epilog and task_init, none when it was not given.
 std::optional<std::string> given_option(spank_t spank, size_t option);
 
-// Called by Slurm for each option that it finds, in the context of submit.cc or of task.cc.
+// Called by Slurm for each option that it finds; in a step daemon it does nothing.
 int note_option(int option, const char* value, int remote) noexcept;
 
 }  // namespace monarch
