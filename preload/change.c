@@ -99,7 +99,7 @@ static enum verdict look_at_spelling(struct maps* m, const char* base, const cha
 static enum verdict look_at_resolved(struct maps* m, struct walk* w, int how, bool act, char* to,
                                      size_t size) {
     enum verdict verdict = FOREIGN;
-    if (to != NULL && (how & (TREE | CHAIN)) == 0 && copy_source(m, w->text, to, size)) return A_COPY;
+    if ((how & (TREE | CHAIN)) == 0 && copy_source(m, w->text, to, size)) return A_COPY;
     for (uint32_t i = 0; i < m->sessions; i++) {
         struct session* s = &m->session[i];
         const char* rest = below_root(s, w->text);
@@ -148,11 +148,6 @@ static enum verdict look_at(struct maps* m, const struct change* c, int i, bool 
     return look(m, dirfd, (const char*)c->argument[(int)c->at[i].path], c->at[i].how, act, to, size);
 }
 
-static LARGE_FRAME enum verdict verdict_of(struct maps* m, const struct change* c, int i) {
-    char source[SOURCE_BYTES];
-    return look_at(m, c, i, false, source, sizeof source);
-}
-
 /* The path is a copy's (/proc/self/fd/N of a redirected descriptor): the call goes to the source. */
 static LARGE_FRAME long change_source(struct maps* m, struct change* c, int i) {
     char source[SOURCE_BYTES];
@@ -166,7 +161,7 @@ long change_path(struct maps* m, struct change* c) {
     enum verdict verdict[2] = {FOREIGN, FOREIGN};
     for (int i = 0; i < 2 && m->sessions > 0; i++) {
         if (c->at[i].path < 0) continue;
-        verdict[i] = verdict_of(m, c, i);
+        verdict[i] = look_at(m, c, i, false, NULL, 0);
         if (verdict[i] == A_COPY) return change_source(m, c, i);
     }
     for (int i = 0; i < 2; i++)
@@ -180,9 +175,7 @@ long change_path(struct maps* m, struct change* c) {
 
 static LARGE_FRAME enum verdict verdict_of_descriptor(struct maps* m, int fd) {
     struct walk w;
-    char source[SOURCE_BYTES];
-    if (!walk_descriptor(&w, fd)) return FOREIGN;
-    return look_at_resolved(m, &w, 0, true, source, sizeof source);
+    return walk_descriptor(&w, fd) ? look_at_resolved(m, &w, 0, true, NULL, 0) : FOREIGN;
 }
 
 static LARGE_FRAME long change_source_of(struct maps* m, int fd, struct change* by_path) {

@@ -131,6 +131,7 @@ bool copy_source(struct maps* m, const char* path, char* to, size_t size) {
     if (t == NULL) return false;
     const char* rel = path_below(t->folder, path, false);
     if (rel == NULL || rel[0] == '\0') return false;
+    if (to == NULL) return true;
     size_t length = strlen(rel);
     if (s->root_length + length + 1 > size) return false;
     memmove(to, s->root, s->root_length);

@@ -212,7 +212,7 @@ FILE* read_source_stream(const char* path, const char* mode, FILE* reopen);
 bool copy_identity(struct maps* m, int fd, const struct stat* st, struct monarch_source_id* id);
 /* To be called for each copy that is opened. */
 void copy_opened(struct maps* m, const struct tier* t, const struct stat* st);
-/* If `path` (resolved) is a copy's name, writes the source's path to `to`. */
+/* If `path` (resolved) is a copy's name, writes the source's path to `to`, if that is not NULL. */
 bool copy_source(struct maps* m, const char* path, char* to, size_t size);
 /* The same for a descriptor. */
 bool copy_source_of(struct maps* m, int fd, char* to, size_t size);

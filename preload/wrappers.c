@@ -583,3 +583,11 @@ EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions,
             "posix_spawn_file_actions_addopen");
     return real != NULL ? real(actions, fd, path, flags, mode) : ENOSYS;
 }
+
+/* ---- not a wrapper: AddressSanitizer asks for this ---- */
+
+/* Its runtime ends a program that has any library preloaded before it, unless told that this is meant. A
+ * program's own answer, and ASAN_OPTIONS, go before ours. */
+EXPORT const char* __asan_default_options(void) {
+    return "verify_asan_link_order=0";
+}

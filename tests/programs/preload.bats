@@ -69,7 +69,7 @@ until_true() {
 @test "it needs libc alone, and no version newer than GLIBC_2.17" {
     [ "$(readelf -d "$LIB" | grep -c NEEDED)" = 1 ]
     readelf -d "$LIB" | grep -q 'NEEDED.*\[libc.so.6\]'
-    ! readelf -d "$LIB" | grep -E 'RPATH|RUNPATH|INIT_ARRAY.*[1-9][0-9]+ \(bytes\)' | grep -E 'RPATH|RUNPATH'
+    ! readelf -d "$LIB" | grep -E 'RPATH|RUNPATH'
     newest=$(printf '%s\n' GLIBC_2.17 $(objdump -T "$LIB" | grep -o 'GLIBC_[0-9.]*') | sort -V | tail -1)
     [ "$newest" = GLIBC_2.17 ]
     ! objdump -T "$LIB" | grep -E 'GLIBC_PRIVATE|GLIBCXX|CXXABI'
@@ -700,7 +700,7 @@ def opener():
 threading.stack_size(32768)
 threads = [threading.Thread(target=opener) for _ in range(2)]
 for t in threads: t.start()
-for _ in range(100):
+for _ in range(40):
     pid = os.fork()
     if pid == 0:
         os._exit(0 if os.read(os.open(path, os.O_RDONLY), 1 << 20) == expected else 1)
@@ -718,6 +718,33 @@ os.chmod(path, 0o600)
 END
     job python3 "$T/hard.py" "$DS/$A"
     [ -L "$T/ram/files/$A" ]
+}
+
+@test "a thread that waits in an open can be cancelled" {
+    mkfifo "$DS/fifo" "$T/fifo"
+    timeout 20 client cancel "$T/fifo"
+    for fifo in "$DS/fifo" "$T/fifo"; do job timeout 20 client cancel "$fifo"; done
+}
+
+@test "programs built with AddressSanitizer, and with another libc" {
+    stage 0 $A
+    cat >"$T/cat.c" <<'END'
+#include <stdio.h>
+#include <sys/stat.h>
+int main(int argc, char** argv) {
+    struct stat a, b;
+    FILE* f = fopen(argv[argc - 1], "r");
+    if (f == NULL || fstat(fileno(f), &a) != 0 || stat(argv[1], &b) != 0 || a.st_ino != b.st_ino) return 1;
+    for (int c; (c = getc(f)) != EOF;) putchar(c);
+    f = freopen(argv[1], "r", stdin);
+    return f == NULL || getc(f) == EOF || fclose(fopen(argv[1], "r+")) != 0;
+}
+END
+    if gcc -fsanitize=address "$T/cat.c" -o "$T/cat-asan" 2>/dev/null; then same "$T/cat-asan" "$DS/$A"; fi
+    rm -f "$T/ram/files/$A" "$T/nvme/files/$A"
+    stage 0 $A
+    if command -v musl-gcc >/dev/null; then same musl-gcc -O1 "$T/cat.c" -o "$T/cat-musl"; same "$T/cat-musl" "$DS/$A"; fi
+    [ -L "$T/ram/files/$A" ] || ! command -v musl-gcc >/dev/null
 }
 
 @test "a set-user-ID program is left alone" {

@@ -373,7 +373,32 @@ static void identity(const char* path) {
     close(fd);
 }
 
+/* ---- cancellation ---- */
+
+static void* open_fifo(void* path) {
+    open(path, O_RDONLY);
+    return NULL;
+}
+static void* openat_fifo(void* path) {
+    openat(open("/", O_RDONLY | O_DIRECTORY), (const char*)path + 1, O_RDONLY);
+    return NULL;
+}
+static void cancel(char* path) {
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        void* result;
+        CHECK(pthread_create(&thread, NULL, i == 0 ? open_fifo : openat_fifo, path) == 0);
+        usleep(20000); /* in the open, or just before it: it must end either way */
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
+        CHECK(result == PTHREAD_CANCELED);
+    }
+}
+
 int main(int argc, char** argv) {
+    if (argc == 3 && strcmp(argv[1], "cancel") == 0) {
+        cancel(argv[2]);
+        return 0;
+    }
     if (argc == 3 && strcmp(argv[1], "list") == 0) {
         for (size_t i = 0; i < sizeof table / sizeof *table; i++)
             if (strcmp(table[i].verb, argv[2]) == 0) puts(table[i].how);
