@@ -54,7 +54,7 @@ $(BUILD)/monarchctl: $(call obj,$(cli_src)) $(BUILD)/libstager.a $(BUILD)/libcor
 	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $(LDFLAGS) $^ -o $@ -lsqlite3
 
 $(BUILD)/spank_monarch.so: $(call obj,$(spank_src)) $(BUILD)/libcore.a spank/spank_monarch.map
-	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,--version-script=spank/spank_monarch.map -Wl,--gc-sections \
+	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,--version-script=spank/spank_monarch.map -Wl,--gc-sections -Wl,-z,now \
 	    $(call obj,$(spank_src)) $(BUILD)/libcore.a -o $@
 
 $(BUILD)/libmonarch.so: $(wildcard preload/*.c preload/*.h) preload/libmonarch.map core/shm.h

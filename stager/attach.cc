@@ -52,6 +52,8 @@ class Attach {
     Status check();
     void resolve(Wanted& w);
     void policy();
+    const std::string& order_of(const Wanted& w) const;
+    std::string pays(const Wanted& w) const;
     std::vector<Reservation> space_for(size_t datasets);
     Status lease();
     Status lease_one(Wanted& w, size_t datasets);
@@ -177,8 +179,26 @@ void Attach::policy() {
             w.refused = "no policy rule matches " + account.name + " in partition " + request_.get("partition") + ": ask the administrator";
         } else if (Status s = rule_allows(*rule_, w.spec); !s.ok()) {
             w.refused = s.error();
+        } else if (std::string why = pays(w); !why.empty()) {
+            w.refused = why;
         }
     }
+}
+
+const std::string& Attach::order_of(const Wanted& w) const {
+    auto order = options_.order.find(w.spec.name);
+    if (order == options_.order.end()) order = options_.order.find("");
+    return order == options_.order.end() ? settings_.config.order : order->second;
+}
+
+// The source must never see more than without Monarch: where nobody knows the order, a file is copied ahead only if its
+// expected reads on this node, epochs divided by nodes, reach one. Otherwise says why not.
+std::string Attach::pays(const Wanted& w) const {
+    auto nodes = parse_count(request_.get("nodes", "1"), 0, 1u << 24);
+    uint64_t epochs = options_.epochs ? options_.epochs : settings_.config.epochs;
+    if (order_of(w) != "auto" || !nodes || *nodes <= epochs) return "";
+    return std::to_string(epochs) + " epochs on " + std::to_string(*nodes) +
+           " nodes read a file less than once here: say more --monarch-epochs, or the order if you know it";
 }
 
 // What one data set of the job may take on each tier, at most: option, else the job's share; policy; what is free.
@@ -314,9 +334,7 @@ Fields Attach::stager_config(const Wanted& w) const {
     f.add("node", request_.get("node"));
     f.add("source", w.source);
     f.add("manifest", w.manifest);
-    auto order = options_.order.find(w.spec.name);
-    if (order == options_.order.end()) order = options_.order.find("");
-    f.add("order", order == options_.order.end() ? settings_.config.order : order->second);
+    f.add("order", order_of(w));
     uint64_t streams = rule_->max_streams ? std::min<uint64_t>(rule_->max_streams, default_streams) : default_streams;
     f.add("streams", std::to_string(streams));
     f.add("bandwidth", std::to_string(rule_->max_bandwidth));
