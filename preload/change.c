@@ -18,7 +18,7 @@ static LARGE_FRAME bool on_the_way(struct session* s, const char* name) {
     uint32_t n = 0;
     if (!walk_start(&w, AT_FDCWD, s->root)) return false;
     for (;;) {
-        /* The next name, before it is followed: text[0 … done) + "/" + component. */
+        /* The next name, before it is followed: what is resolved,  + "/" + component. */
         const char* at = w.text + w.rest;
         while (*at == '/') at++;
         size_t length = strcspn(at, "/");

@@ -72,9 +72,9 @@ struct relative {
  * whether the path ended in a slash or "." (it can only be a folder). */
 int path_normalise(struct relative path, char* to, size_t size, bool* slash_at_end);
 
-/* Following a path by hand, without a descriptor and without /proc. text[0 … done) is resolved: absolute,
- * free of links,
- * "." and ".."; text + rest is what is still to follow, up to the NUL byte at the end of `text`. */
+/* Following a path by hand, without a descriptor and without /proc. The first `done` bytes of text are
+ * resolved: absolute, free of links, "." and ".."; text + rest is what is still to follow, up to the NUL byte
+ * at the end of `text`. */
 struct walk {
     int done;
     int rest;
@@ -91,8 +91,7 @@ bool walk_descriptor(struct walk* w, int fd);
 /* Resolves the next component; the last one is followed only if `follow` (or a slash stands after it).
  * Returns 1, or 0 at the end, or -1 when the path cannot be followed (too long, too many links). */
 int walk_step(struct walk* w, bool follow);
-/* All steps. True when the end was reached: text is then the resolved path, NUL-terminated ("" for the root).
- */
+/* All steps. True when the end was reached: text is then the resolved path ("" for the root). */
 bool walk_all(struct walk* w, bool follow);
 /* Is the next component the last one? */
 bool walk_at_last(const struct walk* w);
@@ -245,6 +244,7 @@ long change_descriptor(struct maps* m, int fd, struct change* by_fd, struct chan
 /* Only the retiring (if `act`), for calls that are not system calls. True: the path is a copy's, nothing was
  * retired, and its source's path is in `to`. */
 bool change_announce(struct maps* m, const char* path, int how, bool act, char* to, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

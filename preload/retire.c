@@ -43,11 +43,16 @@ static int make_parents(const struct tier* t, char* name) {
     return 0;
 }
 
+enum outcome { RETIRED_NOW, RETIRED_BEFORE, FAILED };
+
+/* Is the name retired already, or a folder above it? (Or is that the copy of a file: nothing can be opened
+ * below it either.) */
 static bool is_retired(const char* name) {
     static const char target[] = MONARCH_RETIRED_TARGET;
     char link[sizeof target];
-    return sys_readlink(name, link, sizeof link) == (long)sizeof target - 1 &&
-           memcmp(link, target, sizeof target - 1) == 0;
+    const long length = sys_readlink(name, link, sizeof link);
+    return length == -ENOTDIR ||
+           (length == (long)sizeof target - 1 && memcmp(link, target, sizeof target - 1) == 0);
 }
 
 /* Moves a folder out of the way, into the store's tmp, from where the stager removes it. */
@@ -61,8 +66,8 @@ static int move_away(const struct tier* t, const char* name) {
     return answer;
 }
 
-/* Puts the link at `name` (which is below the tier's folder). Returns 0 when no copy can be opened there from
- * now on. */
+/* Puts the link at `name` (which is below the tier's folder). Returns 0, or 1 when there is no need to, or
+ * minus an error number. */
 static int put_link(const struct tier* t, char* name, int how) {
     char link[t->store_length + TEMPORARY_EXTRA];
     int answer = -EEXIST;
@@ -79,7 +84,7 @@ static int put_link(const struct tier* t, char* name, int how) {
             if (answer != 0 && answer != -ENOENT) break;
         } else if (answer == -EISDIR || answer == -ENOTEMPTY || answer == -EEXIST) {
             if ((how & TREE) == 0) { /* a folder is no copy, and the call does not touch its files */
-                answer = 0;
+                answer = 1;
                 break;
             }
             answer = move_away(t, name);
@@ -90,26 +95,31 @@ static int put_link(const struct tier* t, char* name, int how) {
         answer = -EAGAIN;
     }
     sys_unlink(link);
-    return answer;
+    return answer == -ENOTDIR ? 1 : answer; /* a folder above it has been retired meanwhile */
 }
 
-/* A folder above the name is retired itself (or is a copy of a file): nothing can be opened or published
- * below it. */
-static bool below_retired(int answer) {
-    return answer == -ENOTDIR;
-}
-
-static int retire_on(const struct tier* t, char* name, int how, bool* fresh) {
-    if (is_retired(name)) return 0;
-    *fresh = true;
+static enum outcome retire_on(const struct tier* t, char* name, int how) {
+    if (is_retired(name)) return RETIRED_BEFORE;
     int answer = put_link(t, name, how);
     if (answer == -ENOSPC || answer == -EDQUOT) { /* removing the copy makes room for the link */
         sys_unlink(name);
         answer = put_link(t, name, how);
     }
-    if (answer == 0 || below_retired(answer)) return 0;
+    if (answer >= 0) return answer == 0 ? RETIRED_NOW : RETIRED_BEFORE;
     sys_unlink(name);
-    return answer;
+    return FAILED;
+}
+
+/* On all tiers; `rel` has room before it for a tier's folder. */
+static enum outcome retire_everywhere(struct session* s, char* rel, int how) {
+    enum outcome outcome = RETIRED_BEFORE;
+    for (uint32_t i = 0; i < s->tiers; i++) {
+        char* name = rel - s->tier[i].length;
+        memmove(name, s->tier[i].folder, s->tier[i].length);
+        const enum outcome here = retire_on(&s->tier[i], name, how);
+        if (here == FAILED || (here == RETIRED_NOW && outcome != FAILED)) outcome = here;
+    }
+    return outcome;
 }
 
 void retire(struct session* s, struct relative path, int how) {
@@ -135,14 +145,19 @@ void retire(struct session* s, struct relative path, int how) {
     /* Bytes that have other names, too, which nobody can tell us. */
     if (there == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1 && (how & BYTES)) retire_all(s);
 
-    bool fresh = false;
-    for (uint32_t i = 0; i < s->tiers; i++) {
-        name = rel - s->tier[i].length;
-        memmove(name, s->tier[i].folder, s->tier[i].length);
-        if (retire_on(&s->tier[i], name, how, &fresh) != 0) retire_all(s);
+    enum outcome outcome = retire_everywhere(s, rel, how);
+    if (s->page != NULL && outcome == RETIRED_NOW) __atomic_fetch_add(&s->page->retired, 1, __ATOMIC_RELAXED);
+    /* The stager may have removed the link together with a copy that it was just evicting. After it has
+     * removed a name it reads the ring before it stages that name again: so the record comes first, then
+     * another look. */
+    const uint64_t hash = monarch_hash(rel + 1, (uint64_t)length - 1);
+    for (int i = 0; i < 100 && outcome != FAILED; i++) {
+        if (s->page != NULL) {
+            ring_join(s);
+            ring_record(s, MONARCH_RETIRE, MONARCH_TIER_SOURCE, hash);
+        }
+        outcome = retire_everywhere(s, rel, how);
+        if (outcome == RETIRED_BEFORE) return;
     }
-    if (!fresh || s->page == NULL) return;
-    __atomic_fetch_add(&s->page->retired, 1, __ATOMIC_RELAXED);
-    ring_join(s);
-    ring_record(s, MONARCH_RETIRE, MONARCH_TIER_SOURCE, monarch_hash(rel + 1, (uint64_t)length - 1));
+    retire_all(s);
 }

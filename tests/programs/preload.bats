@@ -449,6 +449,24 @@ END
     [ "$(get opens_local)" = 0 ]
 }
 
+@test "on a tier without a free inode, the copy makes room for its own mark" {
+    mkdir "$T/small" "$T/job2" "$T/job2/0"
+    mount -t tmpfs -o size=1M,nr_inodes=8 none "$T/small" 2>/dev/null || skip "needs mount"
+    S=$T/job2/0
+    mksession make "$S" "$DS" "$T/small/store"
+    cp "$DS/$A" "$DS/1.txt"
+    ok=1
+    stage 0 1.txt || ok=0
+    touch "$T/small/store/tmp/"{1,2,3,4,5,6,7,8} 2>/dev/null || true
+    MONARCH_SESSION=$T/job2 LD_PRELOAD=$LIB sh -c "echo changed > $DS/1.txt"
+    [ "$(MONARCH_SESSION=$T/job2 LD_PRELOAD=$LIB cat "$DS/1.txt")" = changed ] || ok=0
+    [ -L "$T/small/store/files/1.txt" ] || ok=0
+    MONARCH_SESSION=$T/job2 LD_PRELOAD=$LIB sh -c "echo changed > $DS/$A" # no room for this mark
+    [ "$(get disabled)" = 1 ] || ok=0
+    umount "$T/small"
+    [ $ok = 1 ]
+}
+
 @test "the tiers' own files are left alone" {
     stage 0 $A
     stage 1 $A
