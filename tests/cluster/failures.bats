@@ -180,7 +180,7 @@ fill_disk() {
     slow_control pics "hang:read *"
     id=$(submit ada -N1 -w node0 --monarch-dataset=slow-pics --monarch-wait=all --monarch-capacity=nvme=20MiB \
         --wrap "$BIN/digest $SHARED/pics")
-    poll 30 slow_reached pics read 8
+    slow_since pics read 8
     fill_disk
     slow_control pics
     wait_job "$id"

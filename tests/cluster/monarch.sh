@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2016,SC2119,SC2120
 # Monarch on the Slurm of slurm.sh: to be sourced by a bats file.
 #
 #   monarch_start [LINE…]         configuration, two tiers a node (ram, nvme), the plugin, Slurm; LINEs go to slurm.conf
@@ -8,7 +9,7 @@
 #   catalog NAME FOLDER           an entry of the catalog
 #   slow_source NAME [OPTION…]    $SOURCES/NAME behind slowfs, in $SHARED/NAME and in the catalog as slow-NAME
 #   slow_control NAME LINE…       what holds there from now on; without a LINE, nothing
-#   slow_count NAME COUNTER
+#   slow_count NAME COUNTER       slow_since NAME COUNTER COUNT: waits for so many more since the last slow_control
 #   run_job SBATCH-ARG…           submits as ada, waits, prints what the job printed; its id is in $SLURM_DIR/last
 #   meet NAME COUNT               until COUNT callers met, jobs ($BIN/meet) and the test
 #   digest FOLDER                 of the bytes of all its files, by name; in jobs $BIN/digest
@@ -120,8 +121,13 @@ slow_source() {
     catalog "slow-$name" "$SHARED/$name"
 }
 
+# slow_stat NAME COUNTER [before]: as written last, or when slow_control was called last.
 slow_stat() {
-    sed -n "s/^ *\"$2\": \([0-9]*\),*/\1/p" "$MONARCH_SANDBOX/slow/$1.stats"
+    sed -n "s/^ *\"$2\": \([0-9]*\),*/\1/p" "$MONARCH_SANDBOX/slow/$1.${3:-stats}"
+}
+
+slow_since() {
+    poll 60 slow_reached "$1" "$2" $(($(slow_stat "$1" "$2" before) + $3))
 }
 
 slow_reached() {
@@ -147,6 +153,7 @@ slow_control() {
     printf '%s\n' "$@" >"$slow.control.new"
     mv "$slow.control.new" "$slow.control"
     poll 20 slow_reached "$name" control_loads $((loads + 1))
+    cp "$slow.stats" "$slow.before"
 }
 
 # ---- jobs and what is known of them --------------------------------------------------------------------------
