@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test suite and ends with one line, "N passed, N failed". Called by `make check`.
+# Runs every test suite, as many at once as there are processors, and ends with one line, "N passed, N failed".
+# Called by `make check`.
 #   tests/check.sh [SUITE...]   unit, unit-san, or the path of a .bats file; default: everything
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -9,19 +10,25 @@ trap 'rm -rf "$logs"' EXIT
 
 suites=("$@")
 if [ ${#suites[@]} -eq 0 ]; then
-    suites=(unit unit-san tests/programs/*.bats tests/cluster/*.bats tests/conformance/*.bats)
+    # The long ones first, so that none is left over at the end.
+    suites=(tests/conformance/*.bats tests/cluster/*.bats tests/programs/*.bats unit unit-san)
 fi
 
+# A suite has a namespace of its own (tests/cluster/sandbox.sh): suites do not see each other.
 run_suite() { # SUITE LOG
+    local start=$SECONDS status
     case $1 in
         unit | unit-san) "$BUILD/$1" ;;
         *) tests/cluster/sandbox.sh bats "$1" ;;
-    esac >"$2" 2>&1
+    esac >"$2" 2>&1 </dev/null
+    status=$?
+    echo "$status $((SECONDS - start))" >"$2.end"
 }
 
 passed=0 failed=0
-count() { # SUITE LOG STATUS SECONDS
-    local ok bad
+count() { # SUITE LOG
+    local ok bad status seconds
+    read -r status seconds <"$2.end" || status=1
     if [[ $1 == unit* ]]; then
         ok=$(sed -n 's/^\[doctest\] test cases: .*| *\([0-9]*\) passed.*/\1/p' "$2")
         bad=$(sed -n 's/^\[doctest\] test cases: .*| *\([0-9]*\) failed.*/\1/p' "$2")
@@ -30,18 +37,33 @@ count() { # SUITE LOG STATUS SECONDS
         bad=$(grep -c '^not ok ' "$2")
     fi
     # A suite that ended badly, or without a test, is a failure even when it counted none.
-    if [ "$3" -ne 0 ] && [ "${bad:-0}" -eq 0 ]; then bad=1; fi
+    if [ "$status" -ne 0 ] && [ "${bad:-0}" -eq 0 ]; then bad=1; fi
     if [ $((${ok:-0} + ${bad:-0})) -eq 0 ]; then bad=1; fi
     passed=$((passed + ${ok:-0})) failed=$((failed + ${bad:-0}))
-    printf '%-44s %3d passed, %d failed (%d s)\n' "$1" "${ok:-0}" "${bad:-0}" "$4"
+    printf '%-40s %3d passed, %d failed (%d s)\n' "$1" "${ok:-0}" "${bad:-0}" "${seconds:-0}"
     [ "${bad:-0}" -eq 0 ] || sed 's/^/    /' "$2"
 }
 
-for suite in "${suites[@]}"; do
-    [ "$suite" = "${suite#tests/}" ] || [ -e "$suite" ] || continue
-    log=$logs/log start=$SECONDS
-    run_suite "$suite" "$log"
-    count "$suite" "$log" $? $((SECONDS - start))
+count_ended() {
+    local n
+    for n in "${!suites[@]}"; do
+        [ -e "$logs/$n.end" ] && [ ! -e "$logs/$n.counted" ] || continue
+        count "${suites[n]}" "$logs/$n"
+        touch "$logs/$n.counted"
+    done
+}
+
+at_once=${JOBS:-$(nproc)} running=0
+for n in "${!suites[@]}"; do
+    if [ "$running" -ge "$at_once" ]; then
+        wait -n
+        running=$((running - 1))
+        count_ended
+    fi
+    run_suite "${suites[n]}" "$logs/$n" &
+    running=$((running + 1))
 done
+wait
+count_ended
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
