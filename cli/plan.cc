@@ -1,4 +1,5 @@
 // monarchctl plan: what would be staged where, in which order, without copying.
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,7 +57,15 @@ struct PlanTier {
     uint64_t capacity;
 };
 
-// The configured tiers that are ready, cut to --capacity; without a configuration one tier without a limit but that.
+// What `monarchctl run` uses when no tier is given: half of the temporary folder's file system.
+PlanTier run_tier() {
+    std::string folder = user_tier_path();
+    struct statvfs fs;
+    bool known = statvfs(folder.substr(0, folder.rfind('/')).c_str(), &fs) == 0;
+    return {"tmp", known ? static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 2 : 0};
+}
+
+// The configured tiers that are ready, or that of `monarchctl run` where nothing is configured, cut to --capacity.
 Result<std::vector<PlanTier>> tiers_for(const PlanOptions& options, const Context& context) {
     std::vector<PlanTier> tiers;
     auto config = load_config(context.config_dir, options.node);
@@ -65,8 +74,9 @@ Result<std::vector<PlanTier>> tiers_for(const PlanOptions& options, const Contex
             if (TierState state = inspect_tier(t, *config); state.ready) tiers.push_back({t.name, state.capacity_bytes});
     } else if (access((context.config_dir + "/monarch.toml").c_str(), F_OK) == 0) {
         return Error{config.error()};
+    } else {
+        tiers.push_back(run_tier());
     }
-    if (tiers.empty()) tiers.push_back({"tmp", uint64_t{1} << 62});
     if (options.capacity.empty()) return tiers;
     auto capacity = parse_capacity(options.capacity);
     if (!capacity) return Error{"--capacity=" + brief(options.capacity) + ": " + capacity.error()};
@@ -108,6 +118,7 @@ int plan(const PlanOptions& options, const Context& context) {
         print_sequence(manifest, prediction.sequence, options.nul);
         return fflush(stdout) == 0 ? 0 : fail("cannot write: check the output");
     }
+    if (tiers->empty()) return fail("no tier of this node is ready: see `monarchctl tier list`");
     std::vector<uint64_t> capacity;
     for (const auto& t : *tiers) capacity.push_back(t.capacity);
     // As in the stager: its state file and log lie on the last tier.
