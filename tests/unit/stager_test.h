@@ -64,6 +64,7 @@ class FakeSource : public Source {
         std::string bytes = files.at(std::string(path));
         Fault doing = fault(steps++);
         if (doing == fail) return Error{"open " + std::string(path) + ": Input/output error"};
+        if (doing == hang) wait_released();
         if (doing == shrink) bytes.resize(bytes.size() / 2);
         if (doing == grow) bytes += bytes + std::string(100000, 'g');
         for (size_t at = 0; at < bytes.size(); at += block) {
