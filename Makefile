@@ -60,7 +60,7 @@ $(BUILD)/spank_monarch.so: $(call obj,$(spank_src)) $(BUILD)/libcore.a spank/spa
 $(BUILD)/libmonarch.so: $(wildcard preload/*.c preload/*.h) preload/libmonarch.map core/shm.h
 	@mkdir -p $(@D)
 	@echo "  CC  $@"; $(CC) -std=gnu11 -O2 -g $(WARN) -I. -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
-	    -U_FORTIFY_SOURCE -Wl,--version-script=preload/libmonarch.map $(wildcard preload/*.c) -o $@
+	    -U_FORTIFY_SOURCE -nostartfiles -Wl,-z,now -Wl,--version-script=preload/libmonarch.map $(wildcard preload/*.c) -o $@
 
 $(BUILD)/slowfs: $(call obj,bench/slowfs.cc)
 	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $^ -o $@ $$(pkg-config --libs fuse3)

@@ -14,7 +14,8 @@
  * Keys of the map, in any order, unknown ones ignored:
  *   root=PATH     the data set's root as the job knows it: absolute, no "//", no "." or ".." component, no
  *                 trailing slash
- *   tier=PATH     the folder that holds the complete copies on one tier, by relative path; repeated, fastest first
+ *   tier=PATH     the folder that holds the complete copies on one tier, by relative path; repeated, fastest first;
+ *                 absolute and free of symbolic links; its sibling `tmp` is where libmonarch.so makes and moves things
  *   lock=PATH     the store's lock file: the stager holds an OFD write lock on it while it lives
  *   ids=PATH      repeated once a tier, in the tiers' order: the table of source identities (struct
  *                 monarch_ids) that stands in for the extended attribute where the tier has none

@@ -368,8 +368,11 @@ Status Attach::make_session(Wanted& w) {
     Fields map;
     map.add("root", w.source);
     for (const auto& r : w.store.tiers) {
-        map.add("tier", tier_data(r.path, w.store.id) + "/files");
-        map.add("ids", tier_data(r.path, w.store.id) + "/ids");
+        // libmonarch.so recognises a copy by the path that /proc says, which has no links.
+        std::unique_ptr<char, decltype(&free)> data(realpath(tier_data(r.path, w.store.id).c_str(), nullptr), &free);
+        if (!data) return os_error("resolve", tier_data(r.path, w.store.id));
+        map.add("tier", std::string(data.get()) + "/files");
+        map.add("ids", std::string(data.get()) + "/ids");
     }
     map.add("lock", node_->at.lock(w.store.id));
     std::string bytes = map.format();

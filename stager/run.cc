@@ -39,6 +39,7 @@ uint64_t ids_space(const Manifest& manifest, uint64_t bytes) { return space_of(T
 // What the preparing thread finds out; read by the main thread once `ready`.
 struct Prepared {
     std::string canonical;
+    struct stat root {};  // what `canonical` names
     Manifest manifest;
     Prediction prediction;
     Plan plan;
@@ -97,7 +98,7 @@ class Stager {
     std::unique_ptr<Prepared> prepared_;
     std::atomic<bool> ready_{false};
     std::atomic<bool> canonical_known_{false};
-    bool adopted_ = false, failed_ = false, retried_ = false, finished_ = false;
+    bool adopted_ = false, failed_ = false, retried_ = false, finished_ = false, disabled_ = false;
     std::unique_ptr<Copier> copier_;
     std::vector<std::unique_ptr<Session>> sessions_;
     unsigned inbox_next_ = 1;
@@ -159,6 +160,7 @@ void Stager::prepare(Prepared& p) {
         return;
     }
     p.canonical = *canonical;
+    if (stat(p.canonical.c_str(), &p.root) != 0) p.root = {};
     canonical_known_.store(true, std::memory_order_release);
     if (!take_manifest(p)) {
         if (Status s = source_->list(p.manifest, listing_); !s.ok()) {
@@ -315,8 +317,11 @@ void Stager::show() {
                                   : MONARCH_STARTING;
     Session::Progress progress{adopted_, finished_, listing_.files, counters_.files_total, counters_.bytes_planned,
                                counters_.bytes_staged};
+    // A copy that one job could not retire must not be read by another that shares the store, either.
+    for (auto& s : sessions_) disabled_ = disabled_ || __atomic_load_n(&s->page().retire_lost, __ATOMIC_RELAXED) > 0;
     for (auto& s : sessions_) {
         monarch_page& page = s->page();
+        if (disabled_) __atomic_store_n(&page.disabled, 1u, __ATOMIC_RELEASE);
         // The store's counters come first in the struct, the session's own from opens_local on.
         for (size_t n = 0; n < counter_names.size(); n++)
             if (counter_names[n] == std::string_view("opens_local")) break;
@@ -325,6 +330,8 @@ void Stager::show() {
         if (!page.canonical_ready && canonical_known_.load(std::memory_order_acquire) &&
             prepared_->canonical.size() < sizeof page.canonical) {
             prepared_->canonical.copy(page.canonical, sizeof page.canonical - 1);
+            page.root_dev = prepared_->root.st_dev;
+            page.root_ino = prepared_->root.st_ino;
             __atomic_store_n(&page.canonical_ready, 1u, __ATOMIC_RELEASE);
         }
         __atomic_store_n(&page.state, state, __ATOMIC_RELEASE);
