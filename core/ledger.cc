@@ -63,8 +63,10 @@ std::vector<StoreRow> Ledger::read_stores(Stmt get) {
         while (tiers.step())
             r.tiers.push_back({static_cast<int>(tiers.integer(0)), tiers.text(1), tiers.text(2), tiers.integer(3) != 0,
                                static_cast<uint64_t>(tiers.integer(4))});
+        failed_ = failed_ || tiers.failed();
         rows.push_back(std::move(r));
     }
+    failed_ = failed_ || get.failed();
     return rows;
 }
 
@@ -190,6 +192,7 @@ std::vector<LeaseRow> Ledger::leases(const std::string& where, std::optional<std
             counter(r.counters, i) = static_cast<uint64_t>(get.integer(15 + static_cast<int>(i)));
         rows.push_back(std::move(r));
     }
+    failed_ = failed_ || get.failed();
     return rows;
 }
 

@@ -84,6 +84,10 @@ class Ledger {
     std::vector<LeaseRow> live_leases();
     std::vector<LeaseRow> live_leases_of_job(const std::string& job);
     std::vector<LeaseRow> live_leases_of_store(int64_t store_id);
+    // A read has failed since it was opened: what the lists above left out may be there all the same. Who removes what
+    // the ledger does not name asks this first.
+    bool failed() const { return failed_; }
+
     // Ended ones too: of one job, or all.
     std::vector<LeaseRow> leases_of_job(const std::string& job);
     std::vector<LeaseRow> all_leases();
@@ -98,6 +102,7 @@ class Ledger {
     std::vector<StoreRow> read_stores(Stmt get);
     Status finish(Stmt& stmt);
     Db db_;
+    bool failed_ = false;
 };
 
 }  // namespace monarch

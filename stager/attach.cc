@@ -406,7 +406,11 @@ void Attach::give_up(Wanted& w, const std::string& why) {
     log_line(LOG_ERR, who(printable(w.spec.text) + ": " + why));
     for (const auto& lease : node_->ledger.live_leases_of_job(job_))
         if (lease.store_id == w.store.id) (void)node_->ledger.refuse_lease(lease.id, "failed", why);
-    if (node_->ledger.live_leases_of_store(w.store.id).empty()) node_->drop_store(w.store);
+    if (node_->ledger.live_leases_of_store(w.store.id).empty() && !node_->ledger.failed()) node_->drop_store(w.store);
+    // Its folder keeps the number that the later sessions count from, and says that there is nothing to wait for.
+    std::string dir = node_->at.session(job_, w.session);
+    (void)make_dir(dir, 0711, geteuid());
+    (void)write_file(dir + "/map", "", 0400, uid_, gid_);
     w.refused = why;
 }
 

@@ -267,8 +267,10 @@ void Node::drop_job_folder(const std::string& job) { move_into(at.job(job), at.r
 Fd Node::take_turn() {
     Fd turn(::open((at.state + "/ledger/turn.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     uint64_t until = monotonic_ns() + 2'000'000'000;
-    while (turn && flock(turn.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && monotonic_ns() < until)
+    while (turn && flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || monotonic_ns() > until) return Fd();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     return turn;
 }
 
@@ -314,8 +316,10 @@ void Node::end_leases(const std::vector<LeaseRow>& leases, const std::string& ou
     for (int64_t id : stores) {
         auto row = ledger.store(id);
         if (!row) continue;
-        if (ledger.live_leases_of_store(id).empty()) drop_store(*row);
-        else keep_staging(*row);
+        bool held = !ledger.live_leases_of_store(id).empty();
+        if (ledger.failed()) continue;  // nobody can tell: the next reap looks again
+        if (held) keep_staging(*row);
+        else drop_store(*row);
     }
     for (const auto& job : jobs) drop_job_folder(job);
 }

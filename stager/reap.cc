@@ -19,9 +19,14 @@ bool is_number(const std::string& text) {
 
 void say(const std::string& what) { log_line(LOG_NOTICE, "reap: " + what); }
 
+// Whether the ledger names them. One that cannot be read may name anything.
+bool has_store(Node& node, int64_t id) { return node.ledger.store(id) || node.ledger.failed(); }
+bool has_leases(Node& node, int64_t store) { return !node.ledger.live_leases_of_store(store).empty() || node.ledger.failed(); }
+bool has_leases(Node& node, const std::string& job) { return !node.ledger.live_leases_of_job(job).empty() || node.ledger.failed(); }
+
 void drop_unleased_stores(Node& node) {
     for (const auto& store : node.ledger.stores()) {
-        if (!node.ledger.live_leases_of_store(store.id).empty()) continue;
+        if (has_leases(node, store.id)) continue;
         node.stop_stager(store, 400);
         node.drop_store(store);
         say("dropped store " + std::to_string(store.id) + ", which no lease holds");
@@ -33,19 +38,19 @@ void drop_unknown_folders(Node& node) {
     for (const auto& tier : node.config.tiers) {
         std::string path = tier_path(tier, node.config);
         for (const auto& name : entries_of(tier_stores(path))) {
-            if (!is_number(name) || node.ledger.store(std::stoll(name))) continue;
+            if (!is_number(name) || has_store(node, std::stoll(name))) continue;
             std::string to = tier_trash(path) + "/unknown" + name + "." + std::to_string(now_s());
             if (rename((tier_stores(path) + "/" + name).c_str(), to.c_str()) == 0)
                 say("dropped store folder " + name + " of tier " + tier.name + ", which the ledger does not know");
         }
     }
     for (const auto& name : entries_of(node.at.stores())) {
-        if (!is_number(name) || node.ledger.store(std::stoll(name))) continue;
+        if (!is_number(name) || has_store(node, std::stoll(name))) continue;
         std::string to = node.at.run_trash() + "/unknown" + name + "." + std::to_string(now_s());
         if (rename((node.at.stores() + "/" + name).c_str(), to.c_str()) == 0) say("dropped run-time folder of store " + name);
     }
     for (const auto& job : entries_of(node.at.jobs())) {
-        if (!node.ledger.live_leases_of_job(job).empty()) continue;
+        if (has_leases(node, job)) continue;
         node.drop_job_folder(job);
         say("dropped run-time folder of job " + job);
     }
@@ -69,10 +74,14 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
         return 1;
     }
     if (size_t ended = node->end_dead_leases()) say("ended " + std::to_string(ended) + " leases that nobody would have ended");
-    {
-        Fd turn = node->take_turn();
+    // Without its turn it could meet a store that is half made: the next reap has another try.
+    if (Fd turn = node->take_turn()) {
         drop_unleased_stores(*node);
         drop_unknown_folders(*node);
+    }
+    if (node->ledger.failed()) {
+        log_line(LOG_ERR, "reap: the ledger cannot be read: nothing that it may name is removed");
+        return 1;
     }
     uint64_t left = node->empty_trash();
     node->publish_status();
