@@ -26,7 +26,8 @@ std::string default_config() {
 
 void add_subcommands(CLI::App& app, Context& context) {
     using namespace monarch::cli;
-    for (auto add : {add_run, add_status, add_plan, add_wait, add_dataset, add_tier, add_policy}) add(app, context);
+    for (auto add : {add_run, add_status, add_plan, add_wait, add_dataset, add_tier, add_policy})
+        add(app, context);
 }
 
 void describe(CLI::App& app, Context& context) {

@@ -1,4 +1,6 @@
 // monarchctl plan: what would be staged where, in which order, without copying.
+#include "stager/plan.h"
+
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -11,7 +13,6 @@
 #include "core/tier.h"
 #include "core/units.h"
 #include "stager/order/order.h"
-#include "stager/plan.h"
 #include "stager/source/source.h"
 
 namespace monarch::cli {
@@ -65,13 +66,15 @@ PlanTier run_tier() {
     return {"tmp", known ? static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 2 : 0};
 }
 
-// The configured tiers that are ready, or that of `monarchctl run` where nothing is configured, cut to --capacity.
+// The configured tiers that are ready, or that of `monarchctl run` where nothing is configured, cut to
+// --capacity.
 Result<std::vector<PlanTier>> tiers_for(const PlanOptions& options, const Context& context) {
     std::vector<PlanTier> tiers;
     auto config = load_config(context.config_dir, options.node);
     if (config) {
         for (const auto& t : config->tiers)
-            if (TierState state = inspect_tier(t, *config); state.ready) tiers.push_back({t.name, state.capacity_bytes});
+            if (TierState state = inspect_tier(t, *config); state.ready)
+                tiers.push_back({t.name, state.capacity_bytes});
     } else if (access((context.config_dir + "/monarch.toml").c_str(), F_OK) == 0) {
         return Error{config.error()};
     } else {
@@ -86,7 +89,8 @@ Result<std::vector<PlanTier>> tiers_for(const PlanOptions& options, const Contex
     for (auto& t : tiers) {
         auto named = capacity->by_tier.find(t.name);
         if (!capacity->by_tier.empty()) {
-            t.capacity = named == capacity->by_tier.end() ? 0 : std::min(t.capacity, named->second.of(t.capacity));
+            t.capacity =
+                named == capacity->by_tier.end() ? 0 : std::min(t.capacity, named->second.of(t.capacity));
             continue;
         }
         t.capacity = std::min(t.capacity, total);
@@ -124,25 +128,43 @@ int plan(const PlanOptions& options, const Context& context) {
     // As in the stager: its state file and log lie on the last tier.
     capacity.back() -= std::min(capacity.back(), store_overhead(manifest));
     Plan p = make_plan(manifest, prediction.sequence, capacity, {});
-    Table total{"plan", {{"dataset", "DATASET"}, {"predictor", "PREDICTOR"}, {"files_total", "FILES", true}, {"bytes_total", "BYTES", true}, {"files_planned", "FILES PLANNED", true}, {"bytes_planned", "BYTES PLANNED", true}}, {}};
-    total.rows.push_back({text_cell(options.dataset), text_cell(prediction.predictor), number_cell(manifest.size()), bytes_cell(manifest.total_bytes()), number_cell(p.files), bytes_cell(p.bytes)});
-    Table by_tier{"tiers", {{"name", "TIER"}, {"capacity_bytes", "CAPACITY", true}, {"files_planned", "FILES PLANNED", true}, {"bytes_planned", "BYTES PLANNED", true}}, {}};
+    Table total{"plan",
+                {{"dataset", "DATASET"},
+                 {"predictor", "PREDICTOR"},
+                 {"files_total", "FILES", true},
+                 {"bytes_total", "BYTES", true},
+                 {"files_planned", "FILES PLANNED", true},
+                 {"bytes_planned", "BYTES PLANNED", true}},
+                {}};
+    total.rows.push_back({text_cell(options.dataset), text_cell(prediction.predictor),
+                          number_cell(manifest.size()), bytes_cell(manifest.total_bytes()),
+                          number_cell(p.files), bytes_cell(p.bytes)});
+    Table by_tier{"tiers",
+                  {{"name", "TIER"},
+                   {"capacity_bytes", "CAPACITY", true},
+                   {"files_planned", "FILES PLANNED", true},
+                   {"bytes_planned", "BYTES PLANNED", true}},
+                  {}};
     for (size_t t = 0; t < tiers->size(); t++) {
         uint64_t files = 0, bytes = 0;
         for (const auto& c : p.copies)
             if (c.tier == t) files++, bytes += manifest.bytes(c.file);
-        by_tier.rows.push_back({text_cell((*tiers)[t].name), bytes_cell((*tiers)[t].capacity), number_cell(files), bytes_cell(bytes)});
+        by_tier.rows.push_back({text_cell((*tiers)[t].name), bytes_cell((*tiers)[t].capacity),
+                                number_cell(files), bytes_cell(bytes)});
     }
     Table first{"first_files", {{"path", "FIRST FILES"}, {"bytes", "BYTES", true}, {"tier", "TIER"}}, {}};
     for (size_t n = 0; n < p.copies.size() && n < options.files; n++)
-        first.rows.push_back({text_cell(manifest.path(p.copies[n].file)), bytes_cell(manifest.bytes(p.copies[n].file)), text_cell((*tiers)[p.copies[n].tier].name)});
+        first.rows.push_back({text_cell(manifest.path(p.copies[n].file)),
+                              bytes_cell(manifest.bytes(p.copies[n].file)),
+                              text_cell((*tiers)[p.copies[n].tier].name)});
     return print_tables({total, by_tier, first}, context.json);
 }
 
 }  // namespace
 
 void add_plan(CLI::App& app, Context& context) {
-    CLI::App* command = app.add_subcommand("plan", "What would be staged where, in which order, without copying");
+    CLI::App* command =
+        app.add_subcommand("plan", "What would be staged where, in which order, without copying");
     command->footer(
         "Examples:\n"
         "  monarchctl plan imagenet --capacity 100GiB\n"
@@ -151,12 +173,20 @@ void add_plan(CLI::App& app, Context& context) {
     auto o = std::make_shared<PlanOptions>();
     o->node = this_node();
     command->add_option("dataset", o->dataset, "Catalog name or path")->type_name("SPEC")->required();
-    command->add_option("--order", o->order, "auto, manifest or name")->type_name("ORDER")->capture_default_str();
+    command->add_option("--order", o->order, "auto, manifest or name")
+        ->type_name("ORDER")
+        ->capture_default_str();
     command->add_option("--capacity", o->capacity, "At most this much")->type_name("SIZE|TIER=SIZE[,...]");
-    command->add_option("--files", o->files, "How many of the first files to show")->type_name("N")->capture_default_str();
-    command->add_option("--node", o->node, "Slurm's name of this node, for %n in the configuration")->type_name("NAME")->capture_default_str();
-    auto* sequence = command->add_flag("--sequence", o->sequence, "Print the whole predicted order, one path a line");
-    command->add_flag("-0,--null", o->nul, "With --sequence: paths as they are, each ended by a NUL byte")->needs(sequence);
+    command->add_option("--files", o->files, "How many of the first files to show")
+        ->type_name("N")
+        ->capture_default_str();
+    command->add_option("--node", o->node, "Slurm's name of this node, for %n in the configuration")
+        ->type_name("NAME")
+        ->capture_default_str();
+    auto* sequence =
+        command->add_flag("--sequence", o->sequence, "Print the whole predicted order, one path a line");
+    command->add_flag("-0,--null", o->nul, "With --sequence: paths as they are, each ended by a NUL byte")
+        ->needs(sequence);
     add_json_flag(*command, context);
     command->callback([=, &context] { context.action = [=, &context] { return plan(*o, context); }; });
 }

@@ -1,4 +1,5 @@
-// monarchctl run: the whole life of a session around one command, without Slurm, root, daemon or configuration.
+// monarchctl run: the whole life of a session around one command, without Slurm, root, daemon or
+// configuration.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -37,7 +38,8 @@ struct UserTier {
 // NAME=PATH[:SIZE]; a path with a colon needs its size.
 Result<UserTier> parse_tier(const std::string& text) {
     size_t equals = text.find('=');
-    Error wrong{"--tier=" + brief(text) + " is not NAME=PATH[:SIZE]: as in --tier nvme=/local/scratch:100GiB"};
+    Error wrong{"--tier=" + brief(text) +
+                " is not NAME=PATH[:SIZE]: as in --tier nvme=/local/scratch:100GiB"};
     if (equals == std::string::npos || equals == 0) return wrong;
     UserTier tier{text.substr(0, equals), text.substr(equals + 1), "90%"};
     size_t colon = tier.path.rfind(':');
@@ -46,7 +48,8 @@ Result<UserTier> parse_tier(const std::string& text) {
         tier.path.resize(colon);
     }
     if (!tier.path.starts_with('/')) return wrong;
-    if (auto size = parse_size(tier.capacity); !size) return Error{"--tier=" + brief(text) + ": " + size.error()};
+    if (auto size = parse_size(tier.capacity); !size)
+        return Error{"--tier=" + brief(text) + ": " + size.error()};
     while (tier.path.size() > 1 && tier.path.ends_with('/')) tier.path.pop_back();
     return tier;
 }
@@ -57,11 +60,14 @@ Result<std::vector<UserTier>> tiers_of(const RunOptions& options) {
         auto tier = parse_tier(text);
         if (!tier) return Error{tier.error()};
         for (const auto& other : tiers)
-            if (other.name == tier->name) return Error{"--tier: two tiers named " + brief(tier->name) + ": give each its own name"};
-            else if (other.path == tier->path) return Error{"--tier: two tiers in " + brief(tier->path) + ": give each its own folder"};
+            if (other.name == tier->name)
+                return Error{"--tier: two tiers named " + brief(tier->name) + ": give each its own name"};
+            else if (other.path == tier->path)
+                return Error{"--tier: two tiers in " + brief(tier->path) + ": give each its own folder"};
         tiers.push_back(*tier);
     }
-    if (tiers.size() > MONARCH_MAX_TIERS) return Error{"--tier: more than " + std::to_string(MONARCH_MAX_TIERS) + " tiers: name fewer"};
+    if (tiers.size() > MONARCH_MAX_TIERS)
+        return Error{"--tier: more than " + std::to_string(MONARCH_MAX_TIERS) + " tiers: name fewer"};
     if (tiers.empty()) tiers.push_back({"tmp", user_tier_path(), "50%"});
     return tiers;
 }
@@ -121,18 +127,21 @@ void pass_on(int signal) {
     if (child > 0) kill(child, signal);
 }
 
-// Runs the command in the foreground; signals that would end this program go to it. Returns the shell's exit status.
+// Runs the command in the foreground; signals that would end this program go to it. Returns the shell's exit
+// status.
 int run_command(const std::vector<std::string>& command, const Fields& env) {
     std::vector<char*> argv;
     for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
-    // Those that the caller ignores (nohup) stay ignored, here and in the command. None is lost before the command is there.
+    // Those that the caller ignores (nohup) stay ignored, here and in the command. None is lost before the
+    // command is there.
     constexpr int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, terminal[] = {SIGINT, SIGQUIT};
     sigset_t block, before;
     sigemptyset(&block);
     for (int s : passed) sigaddset(&block, s);
     sigprocmask(SIG_BLOCK, &block, &before);
-    struct sigaction action {}, old[NSIG];
+    struct sigaction action {
+    }, old[NSIG];
     for (int s : passed) {
         action.sa_handler = pass_on;
         sigaction(s, nullptr, &old[s]);
@@ -155,7 +164,8 @@ int run_command(const std::vector<std::string>& command, const Fields& env) {
     }
     sigprocmask(SIG_SETMASK, &before, nullptr);
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
     child = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -169,7 +179,10 @@ Status write_run_report(const std::string& file, const std::string& job, int sta
     auto ledger = Ledger::open(Layout(user_state() + "/run", user_state()).ledger());
     if (!ledger) return Error{ledger.error()};
     for (const auto& lease : ledger->leases_of_job(job)) {
-        nlohmann::ordered_json s{{"dataset", printable(lease.name)}, {"outcome", lease.outcome}, {"note", printable(lease.note)}, {"predictor", lease.predictor}};
+        nlohmann::ordered_json s{{"dataset", printable(lease.name)},
+                                 {"outcome", lease.outcome},
+                                 {"note", printable(lease.note)},
+                                 {"predictor", lease.predictor}};
         for (size_t n = 0; n < counter_names.size(); n++) {
             s[counter_names[n]] = counter(lease.counters, n);
             counter(sum, n) += counter(lease.counters, n);
@@ -184,10 +197,12 @@ Status write_run_report(const std::string& file, const std::string& job, int sta
 }
 
 int run(const RunOptions& options, const Context& context) {
-    if (options.command.empty()) return misuse("no command: as in `monarchctl run --dataset /data/images -- python3 train.py`");
+    if (options.command.empty())
+        return misuse("no command: as in `monarchctl run --dataset /data/images -- python3 train.py`");
     auto parsed = parse_options(options.given, "--");
     if (!parsed) return misuse(parsed.error());
-    if (parsed->datasets.empty()) return misuse("--dataset is missing: name what the command reads, as --dataset /data/images");
+    if (parsed->datasets.empty())
+        return misuse("--dataset is missing: name what the command reads, as --dataset /data/images");
     auto tiers = tiers_of(options);
     if (!tiers) return misuse(tiers.error());
     for (const auto& [tier, size] : parsed->capacity.by_tier)
@@ -196,10 +211,13 @@ int run(const RunOptions& options, const Context& context) {
     if (!options.ranks.empty())
         if (Status s = check_ranks(options.ranks); !s.ok()) return misuse(s.error());
     if (!options.report.empty())
-        if (Status s = write_file(options.report, "{}\n", 0644); !s.ok()) return fail("--report: " + s.error());
+        if (Status s = write_file(options.report, "{}\n", 0644); !s.ok())
+            return fail("--report: " + s.error());
     // The stager tells by the name whether this process still lives.
-    std::string job = "run-" + std::to_string(now_s()) + "-" + std::to_string(getpid()) + "-" + std::to_string(process_start(getpid()));
-    if (Status s = make_dirs(user_state(), 0700); !s.ok()) return fail(s.error() + ": set XDG_STATE_HOME to a folder of yours");
+    std::string job = "run-" + std::to_string(now_s()) + "-" + std::to_string(getpid()) + "-" +
+                      std::to_string(process_start(getpid()));
+    if (Status s = make_dirs(user_state(), 0700); !s.ok())
+        return fail(s.error() + ": set XDG_STATE_HOME to a folder of yours");
     Fields request = request_of(options, context, job);
     for (const auto& t : *tiers) {
         request.add("tier", t.name);
@@ -209,7 +227,8 @@ int run(const RunOptions& options, const Context& context) {
     Fields env;
     if (call_stager({"attach", "--user"}, request.format()) == 0) {
         auto bytes = read_file(user_state() + "/run/jobs/" + job + "/env", 1 << 20);
-        if (auto fields = bytes ? Fields::parse(*bytes) : Result<Fields>(Error{bytes.error()}); fields) env = std::move(*fields);
+        if (auto fields = bytes ? Fields::parse(*bytes) : Result<Fields>(Error{bytes.error()}); fields)
+            env = std::move(*fields);
     } else {
         fprintf(stderr, "monarchctl: nothing is staged (see the line above): the command reads the source\n");
     }
@@ -228,24 +247,33 @@ void add_run(CLI::App& app, Context& context) {
         "The command's own opens reach the local copies. Exit status: the command's.\n"
         "Examples:\n"
         "  monarchctl run --dataset /data/images -- python3 train.py\n"
-        "  monarchctl run --dataset /data/images --tier ram=/dev/shm/me:8GiB --tier ssd=/scratch/me -- ./train\n"
+        "  monarchctl run --dataset /data/images --tier ram=/dev/shm/me:8GiB --tier ssd=/scratch/me -- "
+        "./train\n"
         "  monarchctl run --dataset /data/images --capacity 10GiB --wait all --report r.json -- ./train");
     auto options = std::make_shared<RunOptions>();
     for (const OptionName& option : option_names) {
         std::string name = option.name;
         if (name == "ranks") continue;
-        command->add_option_function<std::string>(
-                   "--" + name, [=](const std::string& text) { options->given[name] = text; }, option.help)
+        command
+            ->add_option_function<std::string>(
+                "--" + name, [=](const std::string& text) { options->given[name] = text; }, option.help)
             ->type_name(option.argument);
     }
-    command->add_option("--tier", options->tiers, "A tier, fastest first; repeat for more (default: one in the temporary folder)")
+    command
+        ->add_option("--tier", options->tiers,
+                     "A tier, fastest first; repeat for more (default: one in the temporary folder)")
         ->type_name("NAME=PATH[:SIZE]")
         ->take_all();
-    command->add_option("--ranks", options->ranks, "The ranks that run here, of how many (for orders that depend on it)")
+    command
+        ->add_option("--ranks", options->ranks,
+                     "The ranks that run here, of how many (for orders that depend on it)")
         ->type_name("LIST/WORLD");
-    command->add_option("--report", options->report, "Write the session's counters there when the command has ended")
+    command
+        ->add_option("--report", options->report,
+                     "Write the session's counters there when the command has ended")
         ->type_name("FILE.json");
-    command->add_option("command", options->command, "The command and its arguments, after --")->type_name("-- COMMAND...");
+    command->add_option("command", options->command, "The command and its arguments, after --")
+        ->type_name("-- COMMAND...");
     command->positionals_at_end();
     command->callback([=, &context] { context.action = [=, &context] { return run(*options, context); }; });
 }

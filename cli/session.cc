@@ -36,7 +36,9 @@ std::string user_tier_path() {
 std::optional<monarch_page> read_session_page(const std::string& session_dir) {
     Fd fd(open((session_dir + "/page").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     auto page = std::make_unique<monarch_page>();
-    if (!fd || pread(fd.get(), page.get(), sizeof *page, 0) != sizeof *page || page->magic != MONARCH_PAGE_MAGIC) return {};
+    if (!fd || pread(fd.get(), page.get(), sizeof *page, 0) != sizeof *page ||
+        page->magic != MONARCH_PAGE_MAGIC)
+        return {};
     page->predictor[sizeof page->predictor - 1] = 0;
     page->canonical[sizeof page->canonical - 1] = 0;
     return *page;

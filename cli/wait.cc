@@ -35,17 +35,21 @@ int wait(const std::string& when) {
     unsigned percent = parsed->percent ? parsed->percent : 100;
     if (parsed->kind == Wait::none) return 0;
     const char* job = getenv(session_variable);
-    if (!job || !*job) return fail("MONARCH_SESSION is not set: call this inside a job with --monarch-dataset");
+    if (!job || !*job)
+        return fail("MONARCH_SESSION is not set: call this inside a job with --monarch-dataset");
     auto sessions = sessions_of(job);
     if (sessions.empty()) return fail("nothing is staged for this job: see the job's output for why");
     uint64_t until = parsed->limit_s ? monotonic_ns() + parsed->limit_s * 1'000'000'000 : UINT64_MAX;
     for (const auto& session : sessions) {
         Answer answer;
         while ((answer = look(session, percent)) == Answer::not_yet) {
-            if (monotonic_ns() > until) return fail("not staged within " + format_duration(parsed->limit_s) + ": opens go on reaching what is there");
+            if (monotonic_ns() > until)
+                return fail("not staged within " + format_duration(parsed->limit_s) +
+                            ": opens go on reaching what is there");
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         }
-        if (answer == Answer::over) return fail("a data set cannot be staged any more: see monarchctl status");
+        if (answer == Answer::over)
+            return fail("a data set cannot be staged any more: see monarchctl status");
     }
     return 0;
 }
@@ -60,7 +64,9 @@ void add_wait(CLI::App& app, Context& context) {
         "  monarchctl wait            until the whole plan is staged\n"
         "  monarchctl wait 60%,5m     until 60 % of it is, five minutes at most");
     auto when = std::make_shared<std::string>("all");
-    command->add_option("when", *when, "all, a share of the planned bytes, a time, or both")->type_name("all|60%|5m|60%,5m")->capture_default_str();
+    command->add_option("when", *when, "all, a share of the planned bytes, a time, or both")
+        ->type_name("all|60%|5m|60%,5m")
+        ->capture_default_str();
     command->callback([=, &context] { context.action = [=] { return wait(*when); }; });
 }
 

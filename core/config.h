@@ -1,5 +1,6 @@
-// What an administrator writes in etc/monarch: monarch.toml, policy.d/*.toml, datasets.d/*.toml. A file with an
-// error is refused as a whole, with "FILE:LINE: reason"; it never turns into defaults. Unknown keys are errors.
+// What an administrator writes in etc/monarch: monarch.toml, policy.d/*.toml, datasets.d/*.toml. A file with
+// an error is refused as a whole, with "FILE:LINE: reason"; it never turns into defaults. Unknown keys are
+// errors.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +28,15 @@ struct Config {
     std::string dir;  // where it was read
     std::string state = "/var/lib/monarch";
     std::string run = "/run/monarch";
-    std::string results;  // [paths] results; "" = ~/.local/state/monarch/jobs
+    std::string results;            // [paths] results; "" = ~/.local/state/monarch/jobs
     std::vector<TierConfig> tiers;  // fastest first
     std::string order = "auto";
     Wait wait;
     uint64_t epochs = 10;
 };
 
-// Reads DIR/monarch.toml; `node` replaces %n in every path. Errors: missing file, syntax, unknown key, bad value,
-// relative path, two tiers of one name, no tier, more than MONARCH_MAX_TIERS.
+// Reads DIR/monarch.toml; `node` replaces %n in every path. Errors: missing file, syntax, unknown key, bad
+// value, relative path, two tiers of one name, no tier, more than MONARCH_MAX_TIERS.
 Result<Config> load_config(const std::string& dir, const std::string& node);
 // The same of a file of any name.
 Result<Config> load_config_file(const std::string& file, const std::string& node);
@@ -62,11 +63,13 @@ struct Requester {
 
 class Policy {
   public:
-    std::vector<Rule> rules;   // in file-name order, then in file order
-    bool any_file = false;     // some file has a rule; without one everyone may use everything
-    // The first rule that matches, a rule without limits when there is no policy file, null when none matches.
+    std::vector<Rule> rules;  // in file-name order, then in file order
+    bool any_file = false;    // some file has a rule; without one everyone may use everything
+    // The first rule that matches, a rule without limits when there is no policy file, null when none
+    // matches.
     const Rule* match(const Requester& who) const;
-    // Whether some rule that could match `who` in some partition allows the data sets (by path); else why not.
+    // Whether some rule that could match `who` in some partition allows the data sets (by path); else why
+    // not.
     Status allows_submission(const Requester& who, const std::vector<DatasetSpec>& datasets) const;
 
   private:
@@ -76,7 +79,8 @@ class Policy {
 Result<Policy> load_policy(const std::string& dir);
 // One such file, to check it alone, as load_catalog_file does.
 Result<Policy> load_policy_file(const std::string& file);
-// Null when `rule` lets `spec` be staged, else "path /x is not allowed by 50-gpu.toml: ask for one of /lustre/**".
+// Null when `rule` lets `spec` be staged, else "path /x is not allowed by 50-gpu.toml: ask for one of
+// /lustre/**".
 Status rule_allows(const Rule& rule, const DatasetSpec& spec);
 
 struct CatalogEntry {

@@ -1,6 +1,6 @@
-// The one record format between Monarch's parts: "key=value" strings, each ended by a NUL byte. Values are bytes
-// (a path may hold anything but NUL). Used on the plugin's pipe to `monarch-stager attach`, from attach to the
-// stager, in its inbox, in a session's map and in a job's `env` file.
+// The one record format between Monarch's parts: "key=value" strings, each ended by a NUL byte. Values are
+// bytes (a path may hold anything but NUL). Used on the plugin's pipe to `monarch-stager attach`, from attach
+// to the stager, in its inbox, in a session's map and in a job's `env` file.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ class Fields {
     const std::vector<std::pair<std::string, std::string>>& items() const { return items_; }
 
     std::string format() const;
-    // Parses what format() made. An error for a string without '=', an empty key, or bytes after the last NUL.
+    // Parses what format() made. An error for a string without '=', an empty key, or bytes after the last
+    // NUL.
     static Result<Fields> parse(std::string_view bytes);
 
   private:

@@ -22,20 +22,30 @@ std::string counter_columns() {
 Result<Ledger> Ledger::open(const std::string& path, int busy_ms) {
     // sqlite would make the file with the umask's mode: make it first.
     int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return Error{"cannot open the ledger " + path + ": check that its folder exists and is yours"};
+    if (fd < 0)
+        return Error{"cannot open the ledger " + path + ": check that its folder exists and is yours"};
     close(fd);
     auto db = Db::open(path, SQLITE_OPEN_READWRITE, busy_ms);
     if (!db) return Error{"ledger " + db.error()};
+    db->keep_log();
     // No fsync in the prolog's way: a crash of the node makes every row garbage anyway.
-    if (Status s = db->exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"); !s.ok())
+    if (Status s =
+            db->exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;");
+        !s.ok())
         return Error{"ledger " + path + ": " + s.error()};
     if (Status s = db->migrate(migrations); !s.ok()) return Error{"ledger " + path + ": " + s.error()};
     return Ledger(std::move(*db));
 }
 
-Status Ledger::begin() { return db_.exec("BEGIN IMMEDIATE"); }
-Status Ledger::commit() { return db_.exec("COMMIT"); }
-void Ledger::rollback() { db_.exec("ROLLBACK"); }
+Status Ledger::begin() {
+    return db_.exec("BEGIN IMMEDIATE");
+}
+Status Ledger::commit() {
+    return db_.exec("COMMIT");
+}
+void Ledger::rollback() {
+    db_.exec("ROLLBACK");
+}
 
 Status Ledger::finish(Stmt& stmt) {
     stmt.step();
@@ -58,11 +68,12 @@ std::vector<StoreRow> Ledger::read_stores(Stmt get) {
         r.stager_start = static_cast<uint64_t>(get.integer(8));
         r.config = get.text(9);
         Stmt tiers = db_.prepare(
-            "SELECT position, tier, path, tmpfs, bytes FROM reservation WHERE store_id = ? ORDER BY position");
+            "SELECT position, tier, path, tmpfs, bytes FROM reservation WHERE store_id = ? ORDER BY "
+            "position");
         tiers.bind(1, r.id);
         while (tiers.step())
-            r.tiers.push_back({static_cast<int>(tiers.integer(0)), tiers.text(1), tiers.text(2), tiers.integer(3) != 0,
-                               static_cast<uint64_t>(tiers.integer(4))});
+            r.tiers.push_back({static_cast<int>(tiers.integer(0)), tiers.text(1), tiers.text(2),
+                               tiers.integer(3) != 0, static_cast<uint64_t>(tiers.integer(4))});
         failed_ = failed_ || tiers.failed();
         rows.push_back(std::move(r));
     }
@@ -70,9 +81,12 @@ std::vector<StoreRow> Ledger::read_stores(Stmt get) {
     return rows;
 }
 
-#define STORE_COLUMNS "SELECT id, uid, gid, name, source, boot_id, created_at, stager_pid, stager_start, config FROM store "
+#define STORE_COLUMNS \
+    "SELECT id, uid, gid, name, source, boot_id, created_at, stager_pid, stager_start, config FROM store "
 
-std::vector<StoreRow> Ledger::stores() { return read_stores(db_.prepare(STORE_COLUMNS "ORDER BY id")); }
+std::vector<StoreRow> Ledger::stores() {
+    return read_stores(db_.prepare(STORE_COLUMNS "ORDER BY id"));
+}
 
 std::optional<StoreRow> Ledger::store(int64_t id) {
     Stmt get = db_.prepare(STORE_COLUMNS "WHERE id = ?");
@@ -91,8 +105,14 @@ std::optional<StoreRow> Ledger::find_store(int64_t uid, const std::string& sourc
 }
 
 Result<int64_t> Ledger::add_store(const StoreRow& r) {
-    Stmt put = db_.prepare("INSERT INTO store (uid, gid, name, source, boot_id, created_at) VALUES (?, ?, ?, ?, ?, ?)");
-    put.bind(1, r.uid).bind(2, r.gid).bind_text(3, r.name).bind_blob(4, r.source).bind_text(5, r.boot_id).bind(6, r.created_at);
+    Stmt put = db_.prepare(
+        "INSERT INTO store (uid, gid, name, source, boot_id, created_at) VALUES (?, ?, ?, ?, ?, ?)");
+    put.bind(1, r.uid)
+        .bind(2, r.gid)
+        .bind_text(3, r.name)
+        .bind_blob(4, r.source)
+        .bind_text(5, r.boot_id)
+        .bind(6, r.created_at);
     if (Status s = finish(put); !s.ok()) return Error{s.error()};
     return db_.last_id();
 }
@@ -135,10 +155,15 @@ uint64_t Ledger::used(const std::string& path) {
 
 Result<int64_t> Ledger::add_lease(const LeaseRow& r) {
     Stmt put = db_.prepare(
-        "INSERT INTO lease (store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, ended_at, "
+        "INSERT INTO lease (store_id, job, restart, session, node, partition, uid, name, boot_id, "
+        "attached_at, ended_at, "
         "outcome, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     if (r.store_id) put.bind(1, *r.store_id);
-    put.bind_text(2, r.job).bind(3, r.restart).bind(4, r.session).bind_text(5, r.node).bind_text(6, r.partition);
+    put.bind_text(2, r.job)
+        .bind(3, r.restart)
+        .bind(4, r.session)
+        .bind_text(5, r.node)
+        .bind_text(6, r.partition);
     put.bind(7, r.uid).bind_text(8, r.name).bind_text(9, r.boot_id).bind(10, r.attached_at);
     if (r.ended_at) put.bind(11, *r.ended_at);
     put.bind_text(12, r.outcome).bind_text(13, r.note);
@@ -152,20 +177,24 @@ Status Ledger::refuse_lease(int64_t id, const std::string& outcome, const std::s
     return finish(put);
 }
 
-Status Ledger::end_lease(int64_t id, const std::string& outcome, const Counters& counters, const std::string& predictor) {
+Status Ledger::end_lease(int64_t id, const std::string& outcome, const Counters& counters,
+                         const std::string& predictor) {
     std::string sql = "UPDATE lease SET ended_at = ?, outcome = ?, predictor = ?";
     for (const char* name : counter_names) sql += std::string(", ") + name + " = ?";
     Stmt put = db_.prepare(sql + " WHERE id = ? AND ended_at IS NULL");
     put.bind(1, now_s()).bind_text(2, outcome).bind_text(3, predictor);
     int n = 4;
-    for (size_t i = 0; i < counter_names.size(); i++, n++) put.bind(n, static_cast<int64_t>(counter(counters, i)));
+    for (size_t i = 0; i < counter_names.size(); i++, n++)
+        put.bind(n, static_cast<int64_t>(counter(counters, i)));
     put.bind(n, id);
     return finish(put);
 }
 
-std::vector<LeaseRow> Ledger::leases(const std::string& where, std::optional<std::string> text, std::optional<int64_t> number) {
+std::vector<LeaseRow> Ledger::leases(const std::string& where, std::optional<std::string> text,
+                                     std::optional<int64_t> number) {
     Stmt get = db_.prepare(
-        "SELECT id, store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, ended_at, outcome, "
+        "SELECT id, store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, "
+        "ended_at, outcome, "
         "note, predictor" +
         counter_columns() + " FROM lease " + where + " ORDER BY id");
     if (text) get.bind_text(1, *text);
@@ -206,8 +235,12 @@ std::vector<LeaseRow> Ledger::live_leases_of_job(const std::string& job) {
 std::vector<LeaseRow> Ledger::live_leases_of_store(int64_t store_id) {
     return leases("WHERE ended_at IS NULL AND store_id = ?", {}, store_id);
 }
-std::vector<LeaseRow> Ledger::leases_of_job(const std::string& job) { return leases("WHERE job = ?", job, {}); }
-std::vector<LeaseRow> Ledger::all_leases() { return leases("", {}, {}); }
+std::vector<LeaseRow> Ledger::leases_of_job(const std::string& job) {
+    return leases("WHERE job = ?", job, {});
+}
+std::vector<LeaseRow> Ledger::all_leases() {
+    return leases("", {}, {});
+}
 
 Status Ledger::add_trash(const TrashRow& r) {
     Stmt put = db_.prepare("INSERT OR REPLACE INTO trash (path, tier, tmpfs, bytes) VALUES (?, ?, ?, ?)");
@@ -219,7 +252,8 @@ std::vector<TrashRow> Ledger::trash() {
     Stmt get = db_.prepare("SELECT path, tier, tmpfs, bytes FROM trash");
     std::vector<TrashRow> rows;
     while (get.step())
-        rows.push_back({get.text(0), get.text(1), get.integer(2) != 0, static_cast<uint64_t>(get.integer(3))});
+        rows.push_back(
+            {get.text(0), get.text(1), get.integer(2) != 0, static_cast<uint64_t>(get.integer(3))});
     return rows;
 }
 

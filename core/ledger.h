@@ -1,5 +1,5 @@
-// The node's ledger (schema/ledger): leases, stores, reservations, trash. Capacity is what it says: space is reserved
-// here, in one transaction, before a byte is written.
+// The node's ledger (schema/ledger): leases, stores, reservations, trash. Capacity is what it says: space is
+// reserved here, in one transaction, before a byte is written.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 namespace monarch {
 
 struct Reservation {
-    int position = 0;   // 0 = fastest
-    std::string tier;   // its name
-    std::string path;   // the tier's folder
+    int position = 0;  // 0 = fastest
+    std::string tier;  // its name
+    std::string path;  // the tier's folder
     bool tmpfs = false;
     uint64_t bytes = 0;
 };
@@ -56,7 +56,8 @@ struct TrashRow {
 
 class Ledger {
   public:
-    // Opens or makes it (0600). Its folder must exist. Errors: damaged, newer schema, locked for over `busy_ms`.
+    // Opens or makes it (0600). Its folder must exist. Errors: damaged, newer schema, locked for over
+    // `busy_ms`.
     static Result<Ledger> open(const std::string& path, int busy_ms = 5000);
 
     // One writer at a time; reads inside see what the transaction will commit.
@@ -79,13 +80,14 @@ class Ledger {
     Result<int64_t> add_lease(const LeaseRow& row);
     // The data set is not staged after all: the lease stays, without a store, until the job ends.
     Status refuse_lease(int64_t id, const std::string& outcome, const std::string& note);
-    Status end_lease(int64_t id, const std::string& outcome, const Counters& counters, const std::string& predictor);
+    Status end_lease(int64_t id, const std::string& outcome, const Counters& counters,
+                     const std::string& predictor);
     // Leases not ended: of one job, of one store, or all.
     std::vector<LeaseRow> live_leases();
     std::vector<LeaseRow> live_leases_of_job(const std::string& job);
     std::vector<LeaseRow> live_leases_of_store(int64_t store_id);
-    // A read has failed since it was opened: what the lists above left out may be there all the same. Who removes what
-    // the ledger does not name asks this first.
+    // A read has failed since it was opened: what the lists above left out may be there all the same. Who
+    // removes what the ledger does not name asks this first.
     bool failed() const { return failed_; }
 
     // Ended ones too: of one job, or all.
@@ -98,7 +100,8 @@ class Ledger {
 
   private:
     explicit Ledger(Db db) : db_(std::move(db)) {}
-    std::vector<LeaseRow> leases(const std::string& where, std::optional<std::string> text, std::optional<int64_t> number);
+    std::vector<LeaseRow> leases(const std::string& where, std::optional<std::string> text,
+                                 std::optional<int64_t> number);
     std::vector<StoreRow> read_stores(Stmt get);
     Status finish(Stmt& stmt);
     Db db_;

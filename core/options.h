@@ -1,5 +1,5 @@
-// The job's options (the design's table), the same for sbatch, srun, salloc, `monarchctl run` and for attach, which
-// checks them again because they come from the user.
+// The job's options (the design's table), the same for sbatch, srun, salloc, `monarchctl run` and for attach,
+// which checks them again because they come from the user.
 #pragma once
 
 #include <cstdint>
@@ -36,29 +36,30 @@ struct DatasetSpec {
     std::string variable;  // MONARCH_DATASET_<NAME>
 };
 
-// Splits at commas, decodes %2C, refuses: empty items, control characters, relative paths, "..", "/" itself, unknown
-// URL schemes, catalog names outside [A-Za-z0-9][A-Za-z0-9._-]*, more than MONARCH_MAX_SESSIONS, 4096 bytes an item,
-// two items with one variable.
+// Splits at commas, decodes %2C, refuses: empty items, control characters, relative paths, "..", "/" itself,
+// unknown URL schemes, catalog names outside [A-Za-z0-9][A-Za-z0-9._-]*, more than MONARCH_MAX_SESSIONS, 4096
+// bytes an item, two items with one variable.
 Result<std::vector<DatasetSpec>> parse_datasets(std::string_view text);
 
 // A catalog name: [A-Za-z0-9][A-Za-z0-9._-]*, at most 255 bytes.
 bool valid_dataset_name(std::string_view name);
 // [a-z][a-z0-9_-]*, at most 63 bytes.
 bool valid_tier_name(std::string_view name);
-// An absolute path without "//", ".", a trailing slash; an error for a relative path, "..", control characters, "/".
+// An absolute path without "//", ".", a trailing slash; an error for a relative path, "..", control
+// characters, "/".
 Result<std::string> clean_path(std::string_view text);
 
 // How long the first open waits.
 struct Wait {
     enum Kind { automatic, none, threshold } kind = automatic;
-    unsigned percent = 0;       // of the planned bytes; 0: no such threshold (time alone)
-    uint64_t limit_s = 0;       // 0: as long as policy allows
+    unsigned percent = 0;  // of the planned bytes; 0: no such threshold (time alone)
+    uint64_t limit_s = 0;  // 0: as long as policy allows
 };
 Result<Wait> parse_wait(std::string_view text);  // auto | none | all | 60% | 5m | all,5m | 60%,5m
 
 struct Capacity {
     bool given = false;
-    Size total;                         // when by_tier is empty
+    Size total;                           // when by_tier is empty
     std::map<std::string, Size> by_tier;  // a tier not named: 0
 };
 Result<Capacity> parse_capacity(std::string_view text);
@@ -82,7 +83,8 @@ struct Options {
     uint64_t keep_s = 0;
 };
 
-// `raw`: option name ("dataset", "order", …) → the user's text. Errors name the option as `prefix`NAME, e.g. prefix
+// `raw`: option name ("dataset", "order", …) → the user's text. Errors name the option as `prefix`NAME, e.g.
+// prefix
 // "--monarch-": "--monarch-capacity=12QB: unknown unit 'QB': use a size such as 500GiB, 1.5TB or 90%".
 Result<Options> parse_options(const std::map<std::string, std::string>& raw, std::string_view prefix);
 

@@ -83,7 +83,8 @@ Status make_dir(const std::string& path, mode_t mode, uid_t uid, gid_t gid) {
     struct stat st;
     if (fstat(fd.get(), &st) != 0) return os_error("stat", path);
     if (made) {
-        if (uid != uid_t(-1) && uid != st.st_uid && fchown(fd.get(), uid, gid) != 0) return os_error("chown", path);
+        if (uid != uid_t(-1) && uid != st.st_uid && fchown(fd.get(), uid, gid) != 0)
+            return os_error("chown", path);
         if (fchmod(fd.get(), mode) != 0) return os_error("chmod", path);
     } else if (uid != uid_t(-1) && st.st_uid != uid) {
         return Error{path + ": belongs to uid " + std::to_string(st.st_uid) + ", not " + std::to_string(uid)};
@@ -116,8 +117,9 @@ bool move_up(int dir, const char* name, int top, uint64_t& number) {
     }
 }
 
-// Removes what `dir` holds but for folders in it that are not empty: these move into `top` under numbers, so that neither
-// the stack nor the descriptors grow with the depth of a tree that a user made. Returns how many entries stay for good.
+// Removes what `dir` holds but for folders in it that are not empty: these move into `top` under numbers, so
+// that neither the stack nor the descriptors grow with the depth of a tree that a user made. Returns how many
+// entries stay for good.
 uint64_t empty_folder(int dir, int top, uint64_t& number);
 
 // A folder of the tree in `parent`. Takes what is in it apart; empty, it goes.
@@ -201,7 +203,9 @@ uint64_t process_start(pid_t pid) {
     return strtoull(stat->c_str() + at, nullptr, 10);
 }
 
-int64_t now_s() { return time(nullptr); }
+int64_t now_s() {
+    return time(nullptr);
+}
 
 uint64_t monotonic_ns() {
     timespec t;

@@ -39,7 +39,8 @@ Result<std::string> read_fd(int fd, size_t limit);
 // The same of a regular file, opened without following a link at its end.
 Result<std::string> read_file(const std::string& path, size_t limit);
 // Writes under a temporary name in the same folder, then renames. `uid`/`gid` -1: left alone.
-Status write_file(const std::string& path, std::string_view bytes, mode_t mode, uid_t uid = uid_t(-1), gid_t gid = gid_t(-1));
+Status write_file(const std::string& path, std::string_view bytes, mode_t mode, uid_t uid = uid_t(-1),
+                  gid_t gid = gid_t(-1));
 bool write_all(int fd, std::string_view bytes);
 
 // Makes one folder; one that is there already must be a real folder of `uid` (-1: anyone).
@@ -53,11 +54,12 @@ uint64_t remove_tree(const std::string& path);
 
 // /proc/sys/kernel/random/boot_id, "" when unreadable.
 std::string boot_id();
-// Start time of a process in clock ticks (field 22 of /proc/PID/stat), 0 when there is none or it is a zombie.
+// Start time of a process in clock ticks (field 22 of /proc/PID/stat), 0 when there is none or it is a
+// zombie.
 uint64_t process_start(pid_t pid);
 
-int64_t now_s();              // CLOCK_REALTIME
-uint64_t monotonic_ns();      // CLOCK_MONOTONIC
+int64_t now_s();          // CLOCK_REALTIME
+uint64_t monotonic_ns();  // CLOCK_MONOTONIC
 
 // The folder of the running program, for finding the others beside it.
 std::string program_dir();

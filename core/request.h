@@ -1,5 +1,5 @@
-// What the plugin (or `monarchctl run`) says to `monarch-stager attach` and `detach` on standard input, and what
-// attach leaves for the job's tasks: both are records of core/fields.h.
+// What the plugin (or `monarchctl run`) says to `monarch-stager attach` and `detach` on standard input, and
+// what attach leaves for the job's tasks: both are records of core/fields.h.
 //
 // Request to attach (values are the user's or Slurm's; attach checks each of them again):
 //   job=ID           decimal Slurm job id, or a name of `monarchctl run`: [A-Za-z0-9._-]{1,64}
@@ -14,8 +14,8 @@
 // Request to detach: job=ID, node=NAME.
 // Arguments of both: [--config DIR]; nothing of the user's is ever in argv.
 //
-// Answer of attach: exit status 0 when it left a job folder, whatever it says; 1 when it could not (why is on stderr,
-// one line each, which the plugin hands to slurmd's log).
+// Answer of attach: exit status 0 when it left a job folder, whatever it says; 1 when it could not (why is on
+// stderr, one line each, which the plugin hands to slurmd's log).
 //
 // RUN/jobs/JOB/env (root's, 0600; the only file the plugin reads):
 //   set=NAME=VALUE   an environment variable of the tasks
@@ -26,7 +26,8 @@
 
 namespace monarch {
 
-// Everything a job folder may set besides MONARCH_DATASET_*: the plugin unsets these where there is no job folder.
+// Everything a job folder may set besides MONARCH_DATASET_*: the plugin unsets these where there is no job
+// folder.
 inline constexpr const char* session_variable = "MONARCH_SESSION";
 inline constexpr const char* dataset_variable_prefix = "MONARCH_DATASET_";
 

@@ -8,14 +8,15 @@
  * RUN/jobs/JOB/N/page      struct monarch_page
  * RUN/jobs/JOB/N/ring      struct monarch_ring
  * RUN/jobs/JOB/N/note      empty, or one line by the stager for the job's output: why nothing is staged
- * N counts from 0 without a gap; the four files belong to the job's user (0600), their folders to root, so nobody
- * else can read, replace or add one. The user can write anything into page and ring: who reads them clamps.
+ * N counts from 0 without a gap; the four files belong to the job's user (0600), their folders to root, so
+ * nobody else can read, replace or add one. The user can write anything into page and ring: who reads them
+ * clamps.
  *
  * Keys of the map, in any order, unknown ones ignored:
  *   root=PATH     the data set's root as the job knows it: absolute, no "//", no "." or ".." component, no
  *                 trailing slash
- *   tier=PATH     the folder that holds the complete copies on one tier, by relative path; repeated, fastest first;
- *                 absolute and free of symbolic links; its sibling `tmp` is where libmonarch.so makes and moves things
+ *   tier=PATH     the folder that holds the complete copies on one tier, by relative path; repeated, fastest
+ * first; absolute and free of symbolic links; its sibling `tmp` is where libmonarch.so makes and moves things
  *   lock=PATH     the store's lock file: the stager holds an OFD write lock on it while it lives
  *   ids=PATH      repeated once a tier, in the tiers' order: the table of source identities (struct
  *                 monarch_ids) that stands in for the extended attribute where the tier has none
@@ -37,8 +38,8 @@
 /* How far the first open of a data-set file has to wait: the stager decides, libmonarch.so obeys. */
 enum monarch_wait {
     MONARCH_WAIT_UNDECIDED = 0, /* `auto` before the files are counted: wait up to MONARCH_UNDECIDED_MS */
-    MONARCH_WAIT_HOLD = 1,      /* wait until it changes, or wait_limit_ns after the session's first waiter came */
-    MONARCH_WAIT_GO = 2,        /* nothing to wait for */
+    MONARCH_WAIT_HOLD = 1, /* wait until it changes, or wait_limit_ns after the session's first waiter came */
+    MONARCH_WAIT_GO = 2,   /* nothing to wait for */
 };
 #define MONARCH_UNDECIDED_MS 5000
 
@@ -90,20 +91,22 @@ struct monarch_page {
     uint64_t retired;     /* added to by libmonarch.so: names retired */
     uint64_t retire_lost; /* added to by libmonarch.so: names that could not be retired: sets `disabled` */
 
-    /* The root's st_dev and st_ino, set before `canonical_ready`; ino 0: unknown. Where the root's path names another
-     * folder (in a container, after chroot), libmonarch.so redirects nothing. */
+    /* The root's st_dev and st_ino, set before `canonical_ready`; ino 0: unknown. Where the root's path names
+     * another folder (in a container, after chroot), libmonarch.so redirects nothing. */
     uint64_t root_dev;
     uint64_t root_ino;
 
     /* The root with every symbolic link resolved, set by the stager as soon as the source answers. */
     uint32_t canonical_ready; /* written last, with release order */
-    uint32_t drained;         /* set by the stager once `ended` is seen and the ring is empty: the counters are final */
+    uint32_t
+        drained; /* set by the stager once `ended` is seen and the ring is empty: the counters are final */
     char canonical[4096]; /* NUL-terminated */
 };
 
-/* The ring: producers never wait. A producer takes a number with fetch_add(&head), writes slot[number % slots]:
- * seq = 0, the fields, then seq = number + 1 with release order. The reader takes slots in number order, checks
- * seq before and after, counts what was overwritten, and skips a slot that stays unfinished (a killed writer). */
+/* The ring: producers never wait. A producer takes a number with fetch_add(&head), writes slot[number %
+ * slots]: seq = 0, the fields, then seq = number + 1 with release order. The reader takes slots in number
+ * order, checks seq before and after, counts what was overwritten, and skips a slot that stays unfinished (a
+ * killed writer). */
 enum monarch_record_kind {
     MONARCH_OPEN = 1,     /* an open for reading of a data-set file: tier says from where */
     MONARCH_REGISTER = 2, /* a process's first matching open: hash = rank << 32 | world, ~0 when unknown */
@@ -132,9 +135,9 @@ struct monarch_ring {
     struct monarch_record slot[MONARCH_RING_SLOTS];
 };
 
-/* Who the copy's source is, kept with the copy as the extended attribute MONARCH_XATTR or, where the tier has no
- * user attributes, in the tier's table: an open-addressing hash on the copy's inode number (slot ino % slots, next
- * slot on collision, ino 0 = free), written before the copy gets its name. */
+/* Who the copy's source is, kept with the copy as the extended attribute MONARCH_XATTR or, where the tier has
+ * no user attributes, in the tier's table: an open-addressing hash on the copy's inode number (slot ino %
+ * slots, next slot on collision, ino 0 = free), written before the copy gets its name. */
 #define MONARCH_XATTR "user.monarch.source"
 struct monarch_source_id {
     uint64_t dev;

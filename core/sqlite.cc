@@ -14,7 +14,8 @@ Stmt& Stmt::bind(int n, int64_t value) {
 }
 
 Stmt& Stmt::bind_text(int n, std::string_view v) {
-    check(failed_, sqlite3_bind_text64(s_.get(), n, v.data() ? v.data() : "", v.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+    check(failed_, sqlite3_bind_text64(s_.get(), n, v.data() ? v.data() : "", v.size(), SQLITE_TRANSIENT,
+                                       SQLITE_UTF8));
     return *this;
 }
 
@@ -45,7 +46,9 @@ void Stmt::reset() {
     failed_ = false;
 }
 
-int64_t Stmt::integer(int column) const { return sqlite3_column_int64(s_.get(), column); }
+int64_t Stmt::integer(int column) const {
+    return sqlite3_column_int64(s_.get(), column);
+}
 
 std::string Stmt::text(int column) const {
     const void* bytes = sqlite3_column_blob(s_.get(), column);
@@ -53,7 +56,9 @@ std::string Stmt::text(int column) const {
     return bytes ? std::string(static_cast<const char*>(bytes), static_cast<size_t>(length)) : std::string();
 }
 
-bool Stmt::null(int column) const { return sqlite3_column_type(s_.get(), column) == SQLITE_NULL; }
+bool Stmt::null(int column) const {
+    return sqlite3_column_type(s_.get(), column) == SQLITE_NULL;
+}
 
 Result<Db> Db::open(const std::string& path, int flags, int busy_ms) {
     Db db;
@@ -63,6 +68,10 @@ Result<Db> Db::open(const std::string& path, int flags, int busy_ms) {
     if (rc != SQLITE_OK) return Error{path + ": " + (raw ? sqlite3_errmsg(raw) : sqlite3_errstr(rc))};
     sqlite3_busy_timeout(raw, busy_ms);
     return db;
+}
+
+void Db::keep_log() {
+    sqlite3_db_config(db_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 Status Db::exec(const std::string& sql) {
@@ -76,11 +85,17 @@ Stmt Db::prepare(std::string_view sql) {
     return Stmt(s);
 }
 
-std::string Db::error() const { return sqlite3_errmsg(db_.get()); }
+std::string Db::error() const {
+    return sqlite3_errmsg(db_.get());
+}
 
-int64_t Db::last_id() const { return sqlite3_last_insert_rowid(db_.get()); }
+int64_t Db::last_id() const {
+    return sqlite3_last_insert_rowid(db_.get());
+}
 
-int Db::changes() const { return sqlite3_changes(db_.get()); }
+int Db::changes() const {
+    return sqlite3_changes(db_.get());
+}
 
 Status Db::migrate(std::span<const char* const> migrations) {
     auto version = [this] {
@@ -98,7 +113,8 @@ Status Db::migrate(std::span<const char* const> migrations) {
                        std::to_string(migrations.size()) + ": update Monarch"};
     }
     for (int64_t n = have; status.ok() && n < static_cast<int64_t>(migrations.size()); n++)
-        status = exec(std::string(migrations[static_cast<size_t>(n)]) + "\nPRAGMA user_version = " + std::to_string(n + 1) + ";");
+        status = exec(std::string(migrations[static_cast<size_t>(n)]) +
+                      "\nPRAGMA user_version = " + std::to_string(n + 1) + ";");
     if (status.ok()) return exec("COMMIT");
     exec("ROLLBACK");
     return status;

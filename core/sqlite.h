@@ -39,8 +39,12 @@ class Stmt {
 
 class Db {
   public:
-    // Opens `path` with SQLITE_OPEN_* `flags`, waiting up to `busy_ms` for locks. Never follows a link at its end.
+    // Opens `path` with SQLITE_OPEN_* `flags`, waiting up to `busy_ms` for locks. Never follows a link at its
+    // end.
     static Result<Db> open(const std::string& path, int flags, int busy_ms);
+    // Leaves the write-ahead log alone when the last connection closes: no fsync in a short-lived program's
+    // way.
+    void keep_log();
     Status exec(const std::string& sql);
     // A statement that failed to compile yields one whose step() fails.
     Stmt prepare(std::string_view sql);

@@ -45,7 +45,8 @@ struct Wanted {
 
 class Attach {
   public:
-    Attach(const Fields& request, Settings settings) : request_(request), settings_(std::move(settings)), at_(settings_.config) {}
+    Attach(const Fields& request, Settings settings)
+        : request_(request), settings_(std::move(settings)), at_(settings_.config) {}
     int run();
 
   private:
@@ -84,7 +85,8 @@ class Attach {
 
 bool valid_job(const std::string& job) {
     return !job.empty() && job.size() <= 64 && job[0] != '.' &&
-           job.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == std::string::npos;
+           job.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
+               std::string::npos;
 }
 
 struct Account {
@@ -106,18 +108,22 @@ Account account_of(uid_t uid, gid_t gid) {
     for (int n = 0; n < count; n++) {
         group g, *at = nullptr;
         std::vector<char> space(1 << 16);
-        if (getgrgid_r(ids[static_cast<size_t>(n)], &g, space.data(), space.size(), &at) == 0 && at) a.groups.push_back(g.gr_name);
+        if (getgrgid_r(ids[static_cast<size_t>(n)], &g, space.data(), space.size(), &at) == 0 && at)
+            a.groups.push_back(g.gr_name);
     }
     return a;
 }
 
 // What the job's user writes to, made by root in root's folder and handed over.
-Status make_user_file(const std::string& path, uint64_t bytes, const void* head, size_t head_bytes, uid_t uid, gid_t gid) {
+Status make_user_file(const std::string& path, uint64_t bytes, const void* head, size_t head_bytes, uid_t uid,
+                      gid_t gid) {
     Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return os_error("make", path);
     // Allocated in full: writing to a hole of a full file system through a map would kill the job.
-    if (bytes && posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)) != 0) return Error{path + ": no space in the run-time folder"};
-    if (head_bytes && pwrite(fd.get(), head, head_bytes, 0) != static_cast<ssize_t>(head_bytes)) return os_error("write", path);
+    if (bytes && posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)) != 0)
+        return Error{path + ": no space in the run-time folder"};
+    if (head_bytes && pwrite(fd.get(), head, head_bytes, 0) != static_cast<ssize_t>(head_bytes))
+        return os_error("write", path);
     if (fchown(fd.get(), uid, gid) != 0) return os_error("chown", path);
     return Done{};
 }
@@ -127,7 +133,8 @@ Status Attach::check() {
     job_ = request_.get("job");
     if (!valid_job(job_)) return Error{"invalid job id in the request"};
     auto restart = parse_count(request_.get("restart", "0"), 0, 1u << 30);
-    auto uid = parse_count(request_.get("uid"), 0, UINT32_MAX - 1), gid = parse_count(request_.get("gid"), 0, UINT32_MAX - 1);
+    auto uid = parse_count(request_.get("uid"), 0, UINT32_MAX - 1),
+         gid = parse_count(request_.get("gid"), 0, UINT32_MAX - 1);
     if (!restart || !uid || !gid) return Error{who("invalid uid, gid or restart count in the request")};
     restart_ = static_cast<int64_t>(*restart);
     uid_ = static_cast<uid_t>(*uid);
@@ -135,7 +142,8 @@ Status Attach::check() {
     if (geteuid() != 0 && uid_ != geteuid()) return Error{who("only root attaches for another user")};
     std::map<std::string, std::string> raw;
     for (const OptionName& option : option_names)
-        if (std::string key = std::string("option.") + option.name; request_.has(key)) raw[option.name] = request_.get(key);
+        if (std::string key = std::string("option.") + option.name; request_.has(key))
+            raw[option.name] = request_.get(key);
     auto options = parse_options(raw, settings_.user ? "--" : "--monarch-");
     if (!options) return Error{options.error()};
     options_ = std::move(*options);
@@ -145,8 +153,12 @@ Status Attach::check() {
 
 void Attach::resolve(Wanted& w) {
     switch (w.spec.kind) {
-        case SpecKind::path: w.source = w.spec.path; break;
-        case SpecKind::url: w.refused = "URL sources are not served by this version: use a path"; break;
+        case SpecKind::path:
+            w.source = w.spec.path;
+            break;
+        case SpecKind::url:
+            w.refused = "URL sources are not served by this version: use a path";
+            break;
         case SpecKind::catalog: {
             const CatalogEntry* entry = settings_.catalog.find(w.spec.name);
             if (!settings_.catalog_error.empty()) {
@@ -159,7 +171,8 @@ void Attach::resolve(Wanted& w) {
             }
             w.source = entry->source;
             w.manifest = entry->manifest;
-            if (!w.source.starts_with('/')) w.refused = "its source is no path: only paths are served by this version";
+            if (!w.source.starts_with('/'))
+                w.refused = "its source is no path: only paths are served by this version";
         }
     }
 }
@@ -168,15 +181,18 @@ void Attach::policy() {
     Account account = account_of(uid_, gid_);
     rule_ = settings_.policy.match({account.name, account.groups, request_.get("partition")});
     results_ = settings_.config.results;
-    if (results_.empty() && !account.home.empty()) results_ = account.home + "/.local/state/monarch/jobs";
-    else if (results_.starts_with("~/")) results_ = account.home + results_.substr(1);
+    if (results_.empty() && !account.home.empty())
+        results_ = account.home + "/.local/state/monarch/jobs";
+    else if (results_.starts_with("~/"))
+        results_ = account.home + results_.substr(1);
     if (!results_.empty()) results_ += "/" + job_;
     for (auto& w : wanted_) {
         if (!w.refused.empty()) continue;
         if (!settings_.policy_error.empty()) {
             w.refused = settings_.policy_error;
         } else if (!rule_) {
-            w.refused = "no policy rule matches " + account.name + " in partition " + request_.get("partition") + ": ask the administrator";
+            w.refused = "no policy rule matches " + account.name + " in partition " +
+                        request_.get("partition") + ": ask the administrator";
         } else if (Status s = rule_allows(*rule_, w.spec); !s.ok()) {
             w.refused = s.error();
         } else if (std::string why = pays(w); !why.empty()) {
@@ -191,8 +207,8 @@ const std::string& Attach::order_of(const Wanted& w) const {
     return order == options_.order.end() ? settings_.config.order : order->second;
 }
 
-// The source must never see more than without Monarch: where nobody knows the order, a file is copied ahead only if its
-// expected reads on this node, epochs divided by nodes, reach one. Otherwise says why not.
+// The source must never see more than without Monarch: where nobody knows the order, a file is copied ahead
+// only if its expected reads on this node, epochs divided by nodes, reach one. Otherwise says why not.
 std::string Attach::pays(const Wanted& w) const {
     auto nodes = parse_count(request_.get("nodes", "1"), 0, 1u << 24);
     uint64_t epochs = options_.epochs ? options_.epochs : settings_.config.epochs;
@@ -201,7 +217,8 @@ std::string Attach::pays(const Wanted& w) const {
            " nodes read a file less than once here: say more --monarch-epochs, or the order if you know it";
 }
 
-// What one data set of the job may take on each tier, at most: option, else the job's share; policy; what is free.
+// What one data set of the job may take on each tier, at most: option, else the job's share; policy; what is
+// free.
 std::vector<Reservation> Attach::space_for(size_t datasets) {
     std::vector<Reservation> list;
     double share = strtod(request_.get("cpu_share", "1").c_str(), nullptr);
@@ -229,11 +246,13 @@ std::vector<Reservation> Attach::space_for(size_t datasets) {
         }
         if (rule_->limits_capacity) {
             auto limit = rule_->max_capacity.find(t.tier.name);
-            most = std::min(most, limit == rule_->max_capacity.end() ? 0 : limit->second.of(t.capacity) / datasets);
+            most = std::min(most,
+                            limit == rule_->max_capacity.end() ? 0 : limit->second.of(t.capacity) / datasets);
         }
         most = std::min({most, total, t.capacity - std::min(t.capacity, t.used)});
         struct statvfs fs;
-        if (!t.tier.tmpfs && statvfs(t.path.c_str(), &fs) == 0) most = std::min<uint64_t>(most, fs.f_bavail * fs.f_frsize);
+        if (!t.tier.tmpfs && statvfs(t.path.c_str(), &fs) == 0)
+            most = std::min<uint64_t>(most, fs.f_bavail * fs.f_frsize);
         most = most / 4096 * 4096;
         if (most < smallest_reservation) continue;
         total -= total == UINT64_MAX ? 0 : most;
@@ -285,8 +304,8 @@ Status Attach::lease_one(Wanted& w, size_t datasets) {
 
 // Reserves for all data sets of the job in one transaction.
 Status Attach::lease() {
-    size_t datasets = static_cast<size_t>(
-        std::max<ptrdiff_t>(1, std::count_if(wanted_.begin(), wanted_.end(), [](const Wanted& w) { return w.refused.empty(); })));
+    size_t datasets = static_cast<size_t>(std::max<ptrdiff_t>(
+        1, std::count_if(wanted_.begin(), wanted_.end(), [](const Wanted& w) { return w.refused.empty(); })));
     if (Status s = node_->ledger.begin(); !s.ok()) return s;
     int session = 0;
     for (auto& w : wanted_) {
@@ -310,11 +329,13 @@ Status Attach::make_tier_folder(const Wanted& w, const Reservation& r) {
     std::string data = tier_data(r.path, w.store.id);
     if (!r.tmpfs) return make_dir(data, 0700, uid_, gid_);
     if (Status s = make_dir(data, 0700); !s.ok()) return s;
-    std::string options = "size=" + std::to_string(r.bytes) + ",nr_inodes=" + std::to_string(r.bytes / 2048 + 4096) +
+    std::string options = "size=" + std::to_string(r.bytes) +
+                          ",nr_inodes=" + std::to_string(r.bytes / 2048 + 4096) +
                           ",mode=0700,uid=" + std::to_string(uid_) + ",gid=" + std::to_string(gid_);
     unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOATIME;
     if (mount("monarch", data.c_str(), "tmpfs", flags, (options + ",noswap").c_str()) == 0) return Done{};
-    if (mount("monarch", data.c_str(), "tmpfs", flags, options.c_str()) == 0) return Done{};  // before Linux 6.4
+    if (mount("monarch", data.c_str(), "tmpfs", flags, options.c_str()) == 0)
+        return Done{};  // before Linux 6.4
     return os_error("mount a tmpfs on", data);
 }
 
@@ -335,7 +356,8 @@ Fields Attach::stager_config(const Wanted& w) const {
     f.add("source", w.source);
     f.add("manifest", w.manifest);
     f.add("order", order_of(w));
-    uint64_t streams = rule_->max_streams ? std::min<uint64_t>(rule_->max_streams, default_streams) : default_streams;
+    uint64_t streams =
+        rule_->max_streams ? std::min<uint64_t>(rule_->max_streams, default_streams) : default_streams;
     f.add("streams", std::to_string(streams));
     f.add("bandwidth", std::to_string(rule_->max_bandwidth));
     for (const auto& r : w.store.tiers) {
@@ -363,20 +385,24 @@ Status Attach::make_session(Wanted& w) {
         uint64_t magic;
         uint32_t version, slots;
     } ring{MONARCH_RING_MAGIC, MONARCH_SHM_VERSION, MONARCH_RING_SLOTS};
-    if (Status s = make_user_file(dir + "/ring", sizeof(monarch_ring), &ring, sizeof ring, uid_, gid_); !s.ok()) return s;
+    if (Status s = make_user_file(dir + "/ring", sizeof(monarch_ring), &ring, sizeof ring, uid_, gid_);
+        !s.ok())
+        return s;
     if (Status s = make_user_file(dir + "/note", 0, nullptr, 0, uid_, gid_); !s.ok()) return s;
     Fields map;
     map.add("root", w.source);
     for (const auto& r : w.store.tiers) {
         // libmonarch.so recognises a copy by the path that /proc says, which has no links.
-        std::unique_ptr<char, decltype(&free)> data(realpath(tier_data(r.path, w.store.id).c_str(), nullptr), &free);
+        std::unique_ptr<char, decltype(&free)> data(realpath(tier_data(r.path, w.store.id).c_str(), nullptr),
+                                                    &free);
         if (!data) return os_error("resolve", tier_data(r.path, w.store.id));
         map.add("tier", std::string(data.get()) + "/files");
         map.add("ids", std::string(data.get()) + "/ids");
     }
     map.add("lock", node_->at.lock(w.store.id));
     std::string bytes = map.format();
-    if (bytes.size() > MONARCH_MAP_BYTES) return Error{"the session's map is too long: shorten the tiers' paths"};
+    if (bytes.size() > MONARCH_MAP_BYTES)
+        return Error{"the session's map is too long: shorten the tiers' paths"};
     return make_user_file(dir + "/map", 0, bytes.data(), bytes.size(), uid_, gid_);
 }
 
@@ -390,10 +416,12 @@ Status Attach::post(const Wanted& w) {
     m.add("wait", wait.kind == Wait::automatic ? "auto" : wait.kind == Wait::none ? "none" : "threshold");
     m.add("wait_percent", std::to_string(wait.percent));
     m.add("results", results_);
-    std::string inbox = node_->at.inbox(w.store.id), ready = inbox + "/new." + std::to_string(getpid()), bytes = m.format();
+    std::string inbox = node_->at.inbox(w.store.id), ready = inbox + "/new." + std::to_string(getpid()),
+                bytes = m.format();
     if (Status s = make_user_file(ready, 0, bytes.data(), bytes.size(), uid_, gid_); !s.ok()) return s;
     for (unsigned n = 1; n < 1000000; n++) {
-        if (renameat2(AT_FDCWD, ready.c_str(), AT_FDCWD, (inbox + "/" + std::to_string(n)).c_str(), RENAME_NOREPLACE) == 0)
+        if (renameat2(AT_FDCWD, ready.c_str(), AT_FDCWD, (inbox + "/" + std::to_string(n)).c_str(),
+                      RENAME_NOREPLACE) == 0)
             return Done{};
         if (errno != EEXIST) break;
     }
@@ -406,8 +434,10 @@ void Attach::give_up(Wanted& w, const std::string& why) {
     log_line(LOG_ERR, who(printable(w.spec.text) + ": " + why));
     for (const auto& lease : node_->ledger.live_leases_of_job(job_))
         if (lease.store_id == w.store.id) (void)node_->ledger.refuse_lease(lease.id, "failed", why);
-    if (node_->ledger.live_leases_of_store(w.store.id).empty() && !node_->ledger.failed()) node_->drop_store(w.store);
-    // Its folder keeps the number that the later sessions count from, and says that there is nothing to wait for.
+    if (node_->ledger.live_leases_of_store(w.store.id).empty() && !node_->ledger.failed())
+        node_->drop_store(w.store);
+    // Its folder keeps the number that the later sessions count from, and says that there is nothing to wait
+    // for.
     std::string dir = node_->at.session(job_, w.session);
     (void)make_dir(dir, 0711, geteuid());
     (void)write_file(dir + "/map", "", 0400, uid_, gid_);
@@ -421,18 +451,25 @@ Status Attach::write_env() {
     bool served = false;
     for (const auto& w : wanted_) {
         if (!w.source.empty()) env.add("set", w.spec.variable + "=" + w.source);
-        if (!w.refused.empty()) notes_.push_back(printable(w.spec.text) + " is read from its source: " + w.refused);
-        else served = true;
+        if (!w.refused.empty())
+            notes_.push_back(printable(w.spec.text) + " is read from its source: " + w.refused);
+        else
+            served = true;
     }
-    if (options_.access == Access::bind) notes_.push_back("--monarch-access=bind is not served by this version: preload serves");
-    if (options_.keep_given) notes_.push_back("--monarch-keep is not served by this version: the store goes with the job");
+    if (options_.access == Access::bind)
+        notes_.push_back("--monarch-access=bind is not served by this version: preload serves");
+    if (options_.keep_given)
+        notes_.push_back("--monarch-keep is not served by this version: the store goes with the job");
     if (served && options_.access != Access::none) {
-        if (access(lib.c_str(), R_OK) == 0) env.add("preload", lib);
-        else notes_.push_back("libmonarch.so is missing beside monarch-stager: opens go to the source");
+        if (access(lib.c_str(), R_OK) == 0)
+            env.add("preload", lib);
+        else
+            notes_.push_back("libmonarch.so is missing beside monarch-stager: opens go to the source");
         env.add("bind", lib.substr(0, lib.rfind('/')));
         env.add("bind", at_.job(job_));
         for (const auto& w : wanted_)
-            for (const auto& r : w.refused.empty() ? w.store.tiers : std::vector<Reservation>()) env.add("bind", tier_data(r.path, w.store.id));
+            for (const auto& r : w.refused.empty() ? w.store.tiers : std::vector<Reservation>())
+                env.add("bind", tier_data(r.path, w.store.id));
     }
     std::set<std::string> said;
     for (const auto& note : notes_) {
@@ -443,7 +480,8 @@ Status Attach::write_env() {
     return write_file(at_.job(job_) + "/env", env.format(), 0600);
 }
 
-// No lease without a ledger: the job's folder is all, so that its tasks find their data sets and its output says why.
+// No lease without a ledger: the job's folder is all, so that its tasks find their data sets and its output
+// says why.
 int Attach::without_ledger(const std::string& why) {
     for (auto& w : wanted_) {
         if (w.refused.empty()) resolve(w);
@@ -467,7 +505,15 @@ int Attach::run() {
     Status checked = check();
     if (job_.empty()) return fail(checked.error());
     // What cannot even be read as options is one refused lease, so that the ledger has the job.
-    if (!checked.ok()) wanted_.push_back({{SpecKind::path, request_.get("option.dataset"), "", "", ""}, "", "", checked.error(), {}, {}, false, -1});
+    if (!checked.ok())
+        wanted_.push_back({{SpecKind::path, request_.get("option.dataset"), "", "", ""},
+                           "",
+                           "",
+                           checked.error(),
+                           {},
+                           {},
+                           false,
+                           -1});
     for (const auto& spec : options_.datasets)
         if (checked.ok()) wanted_.push_back({spec, "", "", "", {}, {}, false, -1});
     auto node = Node::open(settings_.config, settings_.user);
@@ -477,8 +523,10 @@ int Attach::run() {
     node_->end_dead_leases();
     // An older run of this job (requeue), or a prolog that ran before: that session is garbage.
     auto older = node_->ledger.live_leases_of_job(job_);
-    if (!older.empty()) node_->end_leases(older, "requeued");
-    else node_->drop_job_folder(job_);
+    if (!older.empty())
+        node_->end_leases(older, "requeued");
+    else
+        node_->drop_job_folder(job_);
     for (auto& w : wanted_)
         if (w.refused.empty()) resolve(w);
     policy();
@@ -513,7 +561,8 @@ int Attach::run() {
 int attach(const Fields& request, const std::string& config_dir) {
     auto settings = load_settings(request, config_dir);
     if (!settings) {
-        log_line(LOG_ERR, "job " + printable(request.get("job")) + ": nothing is staged: " + settings.error());
+        log_line(LOG_ERR,
+                 "job " + printable(request.get("job")) + ": nothing is staged: " + settings.error());
         return 1;
     }
     return Attach(request, std::move(*settings)).run();

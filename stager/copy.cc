@@ -16,11 +16,12 @@ void Throttle::take(uint64_t bytes, const std::atomic<bool>& stop) {
         free_at_ns_ += static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate_));
     }
     while (!stop && monotonic_ns() < until)
-        std::this_thread::sleep_for(std::chrono::nanoseconds(std::min<uint64_t>(until - monotonic_ns(), 20000000)));
+        std::this_thread::sleep_for(
+            std::chrono::nanoseconds(std::min<uint64_t>(until - monotonic_ns(), 20000000)));
 }
 
-Copier::Copier(Source& source, const Manifest& manifest, std::vector<std::unique_ptr<TierStore>>& tiers, unsigned streams,
-               uint64_t bytes_per_s)
+Copier::Copier(Source& source, const Manifest& manifest, std::vector<std::unique_ptr<TierStore>>& tiers,
+               unsigned streams, uint64_t bytes_per_s)
     : source_(source), manifest_(manifest), tiers_(tiers), streams_(streams), throttle_(bytes_per_s) {}
 
 void Copier::start(std::vector<Placement> copies) {
@@ -44,7 +45,8 @@ void Copier::stream() {
 }
 
 CopyResult Copier::copy(Placement p) {
-    // A tier that ran full passes its files on to the next one with room, if any: the plan left none, the disk may.
+    // A tier that ran full passes its files on to the next one with room, if any: the plan left none, the
+    // disk may.
     for (; p.tier < tiers_.size(); p.tier++) {
         if (tiers_[p.tier]->full()) continue;
         CopyResult r = copy_to(p);
@@ -56,7 +58,9 @@ CopyResult Copier::copy(Placement p) {
 CopyResult Copier::copy_to(Placement p) {
     TierStore& tier = *tiers_[p.tier];
     std::string temporary;
-    auto failed = [&](bool read, std::string why) { return CopyResult{p.file, no_tier, Copied::failed, read, std::move(why)}; };
+    auto failed = [&](bool read, std::string why) {
+        return CopyResult{p.file, no_tier, Copied::failed, read, std::move(why)};
+    };
     Fd out = tier.create(temporary);
     if (!out) {
         if (errno == ENOSPC || errno == EDQUOT) tier.set_full();
@@ -64,7 +68,8 @@ CopyResult Copier::copy_to(Placement p) {
     }
     errno = 0;
     throttle_.take(0, stop_);
-    // A file that has grown must not take space that is not reserved, and one that grows for ever must not hold a stream.
+    // A file that has grown must not take space that is not reserved, and one that grows for ever must not
+    // hold a stream.
     uint64_t copied = 0, reserved = space_of(manifest_.bytes(p.file));
     auto fetched = source_.fetch(manifest_.path(p.file), out.get(), [&](uint64_t bytes) {
         throttle_.take(bytes, stop_);
@@ -74,18 +79,24 @@ CopyResult Copier::copy_to(Placement p) {
     if (!fetched) {
         if (errno == ENOSPC || errno == EDQUOT) tier.set_full();
         tier.discard(temporary);
-        return failed(true, space_of(copied) > reserved ? "larger than when it was listed, and no space is reserved for that"
-                                                        : fetched.error());
+        return failed(true, space_of(copied) > reserved
+                                ? "larger than when it was listed, and no space is reserved for that"
+                                : fetched.error());
     }
     if (space_of(fetched->size) > reserved) {
         tier.discard(temporary);
         return failed(true, "larger than when it was listed, and no space is reserved for that");
     }
     switch (tier.publish(out.get(), temporary, manifest_.path(p.file), *fetched)) {
-        case Publish::done: return {p.file, p.tier, Copied::staged, true, ""};
-        case Publish::taken: return {p.file, no_tier, Copied::retired, true, ""};
-        case Publish::full: tier.set_full(); [[fallthrough]];
-        case Publish::failed: break;
+        case Publish::done:
+            return {p.file, p.tier, Copied::staged, true, ""};
+        case Publish::taken:
+            return {p.file, no_tier, Copied::retired, true, ""};
+        case Publish::full:
+            tier.set_full();
+            [[fallthrough]];
+        case Publish::failed:
+            break;
     }
     return failed(true, "tier " + tier.name() + ": " + strerror(errno));
 }

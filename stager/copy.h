@@ -1,4 +1,5 @@
-// The copy engine: streams that take placements in plan order, fetch each file from the source and publish it.
+// The copy engine: streams that take placements in plan order, fetch each file from the source and publish
+// it.
 #pragma once
 
 #include <atomic>
@@ -36,14 +37,14 @@ struct CopyResult {
     uint32_t file;
     uint8_t tier;  // where it is staged
     Copied what;
-    bool read;     // its bytes were read from the source
+    bool read;        // its bytes were read from the source
     std::string why;  // of a failure
 };
 
 class Copier {
   public:
-    Copier(Source& source, const Manifest& manifest, std::vector<std::unique_ptr<TierStore>>& tiers, unsigned streams,
-           uint64_t bytes_per_s);
+    Copier(Source& source, const Manifest& manifest, std::vector<std::unique_ptr<TierStore>>& tiers,
+           unsigned streams, uint64_t bytes_per_s);
     ~Copier() { stop(); }
     // Starts the streams on `copies`. Called once.
     void start(std::vector<Placement> copies);
@@ -51,8 +52,8 @@ class Copier {
     std::vector<CopyResult> take_results();
     // Every copy has its result (which take_results() has handed out or will).
     bool finished() const { return done_ == copies_.size(); }
-    // Ends after the blocks in flight. A stream that hangs in the source is left alone: it holds the process, so the
-    // caller ends with _exit().
+    // Ends after the blocks in flight. A stream that hangs in the source is left alone: it holds the process,
+    // so the caller ends with _exit().
     void stop() { stop_ = true; }
     // Waits for the streams up to `milliseconds`; whether all have ended.
     bool wait_stopped(unsigned milliseconds);

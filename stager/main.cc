@@ -41,19 +41,24 @@ int run_from_stdin() {
 
 int main(int argc, char** argv) {
     signal(SIGPIPE, SIG_IGN);
-    CLI::App app{"Stages data sets on this node. Started by the Slurm plugin, by units and by monarchctl run."};
+    CLI::App app{
+        "Stages data sets on this node. Started by the Slurm plugin, by units and by monarchctl run."};
     app.set_version_flag("--version", "monarch-stager " MONARCH_VERSION);
     app.require_subcommand(1);
     std::string config = MONARCH_SYSCONFDIR "/monarch", node, user_run, user_state;
     bool user = false;
-    auto* attach_command = app.add_subcommand("attach", "Give a job its lease; the request comes on standard input");
-    auto* detach_command = app.add_subcommand("detach", "End a job's leases; the request comes on standard input");
-    auto* run_command = app.add_subcommand("run", "Stage one store; the configuration comes on standard input");
+    auto* attach_command =
+        app.add_subcommand("attach", "Give a job its lease; the request comes on standard input");
+    auto* detach_command =
+        app.add_subcommand("detach", "End a job's leases; the request comes on standard input");
+    auto* run_command =
+        app.add_subcommand("run", "Stage one store; the configuration comes on standard input");
     auto* reap_command = app.add_subcommand("reap", "Remove what no live lease owns");
     for (auto* command : {attach_command, detach_command, reap_command})
         command->add_option("--config", config, "Configuration folder")->capture_default_str();
     for (auto* command : {attach_command, detach_command})
-        command->add_flag("--user", user, "Without configuration: the request names the folders (monarchctl run)");
+        command->add_flag("--user", user,
+                          "Without configuration: the request names the folders (monarchctl run)");
     reap_command->add_option("--node", node, "Slurm's name of this node, for %n in the configuration");
     auto* run_folder = reap_command->add_option("--run", user_run, "Run-time folder of monarchctl run");
     reap_command->add_option("--state", user_state, "State folder of monarchctl run")->needs(run_folder);

@@ -17,7 +17,8 @@ void Manifest::append(const Manifest& other) {
 
 void Manifest::sort() {
     auto path_of = [this](const File& f) { return std::string_view(paths_.data() + f.path, f.path_length); };
-    std::sort(files_.begin(), files_.end(), [&](const File& a, const File& b) { return path_of(a) < path_of(b); });
+    std::sort(files_.begin(), files_.end(),
+              [&](const File& a, const File& b) { return path_of(a) < path_of(b); });
     std::sort(links_.begin(), links_.end(), [](const Link& a, const Link& b) { return a.path < b.path; });
 }
 

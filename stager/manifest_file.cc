@@ -42,13 +42,15 @@ Result<Manifest> read_manifest(const std::string& path) {
     Stmt files = db->prepare("SELECT path, size, mtime_ns FROM file ORDER BY id");
     while (files.step()) {
         std::string name = files.text(0);
-        if (!good_path(name) || files.integer(1) < 0) return Error{"manifest " + path + ": a path or size that no file can have"};
+        if (!good_path(name) || files.integer(1) < 0)
+            return Error{"manifest " + path + ": a path or size that no file can have"};
         manifest.add(name, static_cast<uint64_t>(files.integer(1)), files.integer(2));
     }
     Stmt links = db->prepare("SELECT path, target FROM link ORDER BY path");
     while (links.step())
         if (std::string name = links.text(0); good_path(name)) manifest.add_link(name, links.text(1));
-    if (files.failed() || links.failed()) return Error{"manifest " + path + ": " + db->error() + ": write it by schema/manifest"};
+    if (files.failed() || links.failed())
+        return Error{"manifest " + path + ": " + db->error() + ": write it by schema/manifest"};
     return manifest;
 }
 

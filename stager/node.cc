@@ -90,8 +90,8 @@ void write_proc(const char* path, const char* text) {
     umask(077);
     if (chdir("/") != 0) _exit(1);
     if (geteuid() == 0 && who.uid != 0) {
-        if (setgroups(who.groups.size(), who.groups.data()) != 0 || setresgid(who.gid, who.gid, who.gid) != 0 ||
-            setresuid(who.uid, who.uid, who.uid) != 0)
+        if (setgroups(who.groups.size(), who.groups.data()) != 0 ||
+            setresgid(who.gid, who.gid, who.gid) != 0 || setresuid(who.uid, who.uid, who.uid) != 0)
             _exit(1);
     }
     std::string home = "HOME=" + who.home;
@@ -163,7 +163,8 @@ bool runner_is_gone(const std::string& job) {
 // A store's folder out of the way for good: first what is mounted in it, then the rest.
 uint64_t remove_store_tree(const std::string& path) {
     std::string data = path + "/data";
-    while (umount2(data.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {}
+    while (umount2(data.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
+    }
     return remove_tree(path);
 }
 
@@ -182,10 +183,14 @@ PageFacts read_page(const std::string& session_dir) {
     PageFacts facts;
     Fd fd(::open((session_dir + "/page").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     auto page = std::make_unique<monarch_page>();
-    if (!fd || pread(fd.get(), page.get(), sizeof *page, 0) != sizeof *page || page->magic != MONARCH_PAGE_MAGIC) return facts;
+    if (!fd || pread(fd.get(), page.get(), sizeof *page, 0) != sizeof *page ||
+        page->magic != MONARCH_PAGE_MAGIC)
+        return facts;
     facts.counters = page->counters;
-    for (size_t n = 0; n < counter_names.size(); n++) counter(facts.counters, n) = std::min(counter(facts.counters, n), most_bytes);
-    facts.predictor = printable(std::string_view(page->predictor, strnlen(page->predictor, sizeof page->predictor)));
+    for (size_t n = 0; n < counter_names.size(); n++)
+        counter(facts.counters, n) = std::min(counter(facts.counters, n), most_bytes);
+    facts.predictor =
+        printable(std::string_view(page->predictor, strnlen(page->predictor, sizeof page->predictor)));
     facts.drained = page->drained != 0;
     facts.state = std::min<uint32_t>(page->state, MONARCH_FAILED);
     return facts;
@@ -193,13 +198,19 @@ PageFacts read_page(const std::string& session_dir) {
 
 Result<Node> Node::open(const Config& config, bool user) {
     Layout at(config);
-    for (const auto& [path, mode] : std::initializer_list<std::pair<std::string, mode_t>>{
-             {at.state, 0711}, {at.state + "/ledger", 0700}, {at.run, 0755}, {at.jobs(), 0711}, {at.stores(), 0711}, {at.run_trash(), 0700}}) {
+    for (const auto& [path, mode] :
+         std::initializer_list<std::pair<std::string, mode_t>>{{at.state, 0711},
+                                                               {at.state + "/ledger", 0700},
+                                                               {at.run, 0755},
+                                                               {at.jobs(), 0711},
+                                                               {at.stores(), 0711},
+                                                               {at.run_trash(), 0700}}) {
         struct stat st;
         if (lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid()) continue;
         if (Status s = make_dirs(path, mode); !s.ok()) return Error{s.error()};
         if (lstat(path.c_str(), &st) != 0 || st.st_uid != geteuid())
-            return Error{path + " belongs to uid " + std::to_string(st.st_uid) + ": give it to uid " + std::to_string(geteuid())};
+            return Error{path + " belongs to uid " + std::to_string(st.st_uid) + ": give it to uid " +
+                         std::to_string(geteuid())};
         (void)chmod(path.c_str(), mode);
     }
     auto ledger = Ledger::open(at.ledger());
@@ -220,7 +231,8 @@ Status Node::start_stager(const StoreRow& store, const Fields& config_fields) {
     pid_t pid = fork();
     if (pid < 0) return os_error("fork", "");
     if (pid == 0) become_stager(who, program, read_end.get(), lock->get());
-    // The pid is recorded before the stager has its configuration: one that the ledger does not know never runs.
+    // The pid is recorded before the stager has its configuration: one that the ledger does not know never
+    // runs.
     Status recorded = ledger.set_stager(store.id, pid, process_start(pid));
     if (!recorded.ok()) {
         kill(pid, SIGKILL);
@@ -244,13 +256,15 @@ void Node::stop_stager(const StoreRow& store, unsigned milliseconds) {
     if (wait_exit(fd.get(), milliseconds)) return;
     syscall(SYS_pidfd_send_signal, fd.get(), SIGKILL, nullptr, 0);
     if (!wait_exit(fd.get(), 100))
-        log_line(LOG_WARNING, "stager " + std::to_string(store.stager_pid) + " of store " + std::to_string(store.id) +
+        log_line(LOG_WARNING, "stager " + std::to_string(store.stager_pid) + " of store " +
+                                  std::to_string(store.id) +
                                   " hangs in the source and ends when the source answers");
 }
 
 void Node::drop_store(const StoreRow& store) {
     std::string id = std::to_string(store.id);
-    if (Status s = ledger.begin(); !s.ok()) return log_line(LOG_ERR, "store " + id + " not dropped: " + s.error());
+    if (Status s = ledger.begin(); !s.ok())
+        return log_line(LOG_ERR, "store " + id + " not dropped: " + s.error());
     for (const auto& tier : store.tiers) {
         std::string to = move_into(tier_store(tier.path, store.id), tier_trash(tier.path), id);
         // Whoever was killed here before has moved it: the row makes the reaper look into that trash folder.
@@ -262,10 +276,13 @@ void Node::drop_store(const StoreRow& store) {
     if (Status s = ledger.commit(); !s.ok()) log_line(LOG_ERR, "store " + id + " not dropped: " + s.error());
 }
 
-void Node::drop_job_folder(const std::string& job) { move_into(at.job(job), at.run_trash(), "job" + job); }
+void Node::drop_job_folder(const std::string& job) {
+    move_into(at.job(job), at.run_trash(), "job" + job);
+}
 
 Fd Node::take_turn() {
-    Fd turn(::open((at.state + "/ledger/turn.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    Fd turn(
+        ::open((at.state + "/ledger/turn.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     uint64_t until = monotonic_ns() + 2'000'000'000;
     while (turn && flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK || monotonic_ns() > until) return Fd();
@@ -293,23 +310,28 @@ void Node::end_leases(const std::vector<LeaseRow>& leases, const std::string& ou
     // A store that others hold goes on: its stager drains the ended session within a tick or two.
     for (int64_t id : stores) {
         auto others = ledger.live_leases_of_store(id);
-        bool held = std::any_of(others.begin(), others.end(), [&](const LeaseRow& o) { return !ids.contains(o.id); });
+        bool held =
+            std::any_of(others.begin(), others.end(), [&](const LeaseRow& o) { return !ids.contains(o.id); });
         auto row = ledger.store(id);
         if (!row) continue;
-        if (!held) stop_stager(*row, 400);
-        else if (stager_lives(*row)) draining.insert(id);
+        if (!held)
+            stop_stager(*row, 400);
+        else if (stager_lives(*row))
+            draining.insert(id);
     }
     uint64_t until = monotonic_ns() + 200'000'000;
     for (const auto& lease : leases) {
         std::string dir = at.session(lease.job, static_cast<int>(lease.session));
         // A refused one has no session, and its number may be another's.
         PageFacts facts = lease.store_id ? read_page(dir) : PageFacts{};
-        while (lease.store_id && draining.contains(*lease.store_id) && !facts.drained && monotonic_ns() < until) {
+        while (lease.store_id && draining.contains(*lease.store_id) && !facts.drained &&
+               monotonic_ns() < until) {
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
             facts = read_page(dir);
         }
         const std::string& kept = lease.outcome == "attached" ? outcome : lease.outcome;
-        if (Status s = ledger.end_lease(lease.id, kept, facts.counters, facts.predictor); !s.ok()) log_line(LOG_ERR, s.error());
+        if (Status s = ledger.end_lease(lease.id, kept, facts.counters, facts.predictor); !s.ok())
+            log_line(LOG_ERR, s.error());
     }
     // Looked at again: an attach may have come to the store while its stager was being stopped.
     Fd turn = take_turn();
@@ -318,8 +340,10 @@ void Node::end_leases(const std::vector<LeaseRow>& leases, const std::string& ou
         if (!row) continue;
         bool held = !ledger.live_leases_of_store(id).empty();
         if (ledger.failed()) continue;  // nobody can tell: the next reap looks again
-        if (held) keep_staging(*row);
-        else drop_store(*row);
+        if (held)
+            keep_staging(*row);
+        else
+            drop_store(*row);
     }
     for (const auto& job : jobs) drop_job_folder(job);
 }
@@ -327,8 +351,10 @@ void Node::end_leases(const std::vector<LeaseRow>& leases, const std::string& ou
 size_t Node::end_dead_leases() {
     std::vector<LeaseRow> rebooted, lost;
     for (auto& lease : ledger.live_leases()) {
-        if (lease.boot_id != boot_id()) rebooted.push_back(std::move(lease));
-        else if (user && runner_is_gone(lease.job)) lost.push_back(std::move(lease));
+        if (lease.boot_id != boot_id())
+            rebooted.push_back(std::move(lease));
+        else if (user && runner_is_gone(lease.job))
+            lost.push_back(std::move(lease));
     }
     if (!rebooted.empty()) end_leases(rebooted, "rebooted");
     if (!lost.empty()) end_leases(lost, "lost");
@@ -336,7 +362,8 @@ size_t Node::end_dead_leases() {
 }
 
 uint64_t Node::empty_trash() {
-    Fd turn(::open((at.state + "/ledger/reap.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    Fd turn(
+        ::open((at.state + "/ledger/reap.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (turn) flock(turn.get(), LOCK_EX);
     uint64_t left = 0;
     std::set<std::string> folders = {at.run_trash()};
@@ -355,13 +382,8 @@ void Node::reap_in_background(const std::vector<std::string>& arguments) {
     for (const auto& a : arguments) argv.push_back(a.c_str());
     argv.push_back(nullptr);
     pid_t pid = fork();
-    if (pid != 0) {
-        if (pid > 0) waitpid(pid, nullptr, 0);
-        return;
-    }
-    // Twice: the reaper is nobody's child that would have to be waited for.
+    if (pid != 0) return;  // nobody waits for it: this process ends at once
     setsid();
-    if (fork() != 0) _exit(0);
     int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; fd++) dup2(null, fd);
     syscall(SYS_close_range, 3, ~0u, 0);
@@ -381,7 +403,8 @@ TierState user_tier(const TierConfig& tier) {
         if (Status s = make_dirs(folder, 0700); !s.ok()) state.why = s.error();
     if (statvfs(tier.path.c_str(), &fs) != 0) return state;
     state.ready = state.why.empty();
-    state.capacity_bytes = std::min<uint64_t>(tier.capacity.of(fs.f_blocks * fs.f_frsize), fs.f_blocks * fs.f_frsize);
+    state.capacity_bytes =
+        std::min<uint64_t>(tier.capacity.of(fs.f_blocks * fs.f_frsize), fs.f_blocks * fs.f_frsize);
     return state;
 }
 }  // namespace
@@ -390,7 +413,8 @@ std::vector<TierUse> tier_use(Node& node) {
     std::vector<TierUse> list;
     for (const auto& tier : node.config.tiers) {
         TierState state = node.user ? user_tier(tier) : inspect_tier(tier, node.config);
-        list.push_back({tier, state.path, state.ready, state.why, state.capacity_bytes, node.ledger.used(state.path)});
+        list.push_back(
+            {tier, state.path, state.ready, state.why, state.capacity_bytes, node.ledger.used(state.path)});
     }
     return list;
 }
@@ -401,16 +425,25 @@ void Node::publish_status() {
     j["updated_at"] = now_s();
     j["tiers"] = nlohmann::json::array();
     for (const auto& t : tier_use(*this))
-        j["tiers"].push_back({{"name", t.tier.name}, {"ready", t.ready}, {"why", printable(t.why)}, {"capacity_bytes", t.capacity}, {"used_bytes", t.used}});
+        j["tiers"].push_back({{"name", t.tier.name},
+                              {"ready", t.ready},
+                              {"why", printable(t.why)},
+                              {"capacity_bytes", t.capacity},
+                              {"used_bytes", t.used}});
     j["leases"] = nlohmann::json::array();
     for (const auto& lease : ledger.live_leases()) {
-        nlohmann::ordered_json l{{"job", lease.job}, {"session", lease.session}, {"uid", lease.uid}, {"attached_at", lease.attached_at}};
+        nlohmann::ordered_json l{{"job", lease.job},
+                                 {"session", lease.session},
+                                 {"uid", lease.uid},
+                                 {"attached_at", lease.attached_at}};
         if (lease.store_id) l["store"] = *lease.store_id;
         PageFacts facts = read_page(at.session(lease.job, static_cast<int>(lease.session)));
         for (size_t n = 0; n < counter_names.size(); n++) l[counter_names[n]] = counter(facts.counters, n);
         j["leases"].push_back(l);
     }
-    if (Status s = write_file(at.status(), j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", 0644); !s.ok())
+    if (Status s = write_file(at.status(),
+                              j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", 0644);
+        !s.ok())
         log_line(LOG_WARNING, s.error());
 }
 

@@ -13,7 +13,8 @@
 
 namespace monarch {
 
-// What a session's page says, clamped; zeros when it cannot be read. Root reads nothing else that a user wrote.
+// What a session's page says, clamped; zeros when it cannot be read. Root reads nothing else that a user
+// wrote.
 struct PageFacts {
     Counters counters{};
     std::string predictor;
@@ -31,30 +32,32 @@ class Node {
     // `user`: for `monarchctl run`, whose tiers are made here and need no marker.
     static Result<Node> open(const Config& config, bool user);
 
-    // Forks the store's stager: its own session, no descriptors but the lock, clean environment, the user's uid, gid and
-    // supplementary groups. Records it in the ledger. `config` is what run_stager() takes.
+    // Forks the store's stager: its own session, no descriptors but the lock, clean environment, the user's
+    // uid, gid and supplementary groups. Records it in the ledger. `config` is what run_stager() takes.
     Status start_stager(const StoreRow& store, const Fields& config);
     // SIGTERM, then SIGKILL after `milliseconds`. Nothing happens to a process that only has the same pid.
     void stop_stager(const StoreRow& store, unsigned milliseconds);
     bool stager_lives(const StoreRow& store) const;
 
-    // Held while stores come and go: by attach from its leases to the stager's start, by whoever drops a store from the
-    // look at who still holds it, and while status.json is written. Waits two seconds at most, then goes on without: a
-    // holder that hangs on a dead disk must not hold up the start and end of every job.
+    // Held while stores come and go: by attach from its leases to the stager's start, by whoever drops a
+    // store from the look at who still holds it, and while status.json is written. Waits two seconds at most,
+    // then goes on without: a holder that hangs on a dead disk must not hold up the start and end of every
+    // job.
     Fd take_turn();
 
-    // Ends leases: sessions first (their page says so), then stores without a lease go to the trash, then the job
-    // folders. Counters go to the ledger. What was refused or failed keeps that as its outcome.
+    // Ends leases: sessions first (their page says so), then stores without a lease go to the trash, then the
+    // job folders. Counters go to the ledger. What was refused or failed keeps that as its outcome.
     void end_leases(const std::vector<LeaseRow>& leases, const std::string& outcome);
-    // Ends what nobody will detach any more: leases of an earlier boot and those of a `monarchctl run` that was killed.
-    // Returns how many.
+    // Ends what nobody will detach any more: leases of an earlier boot and those of a `monarchctl run` that
+    // was killed. Returns how many.
     size_t end_dead_leases();
-    // Renames what a store has on its tiers and at run time out of the way, in time that does not depend on its size.
+    // Renames what a store has on its tiers and at run time out of the way, in time that does not depend on
+    // its size.
     void drop_store(const StoreRow& store);
     void drop_job_folder(const std::string& job);
 
-    // Deletes what lies in every trash folder in this process, unmounting tmpfs tiers first. One process at a time;
-    // another waits for its turn. Returns how many entries could not be deleted.
+    // Deletes what lies in every trash folder in this process, unmounting tmpfs tiers first. One process at a
+    // time; another waits for its turn. Returns how many entries could not be deleted.
     uint64_t empty_trash();
     // Starts `monarch-stager reap` in the background (a session of its own).
     void reap_in_background(const std::vector<std::string>& arguments);

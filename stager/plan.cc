@@ -23,7 +23,8 @@ class Folders {
         return missing;
     }
     void make(std::string_view folder) {
-        for (; !folder.empty() && made_.insert(folder).second; folder = folder_of(folder)) {}
+        for (; !folder.empty() && made_.insert(folder).second; folder = folder_of(folder)) {
+        }
     }
 
   private:
@@ -31,7 +32,9 @@ class Folders {
 };
 }  // namespace
 
-uint64_t space_of(uint64_t bytes) { return (bytes + block - 1) / block * block + 64; }
+uint64_t space_of(uint64_t bytes) {
+    return (bytes + block - 1) / block * block + 64;
+}
 
 uint64_t store_overhead(const Manifest& manifest) {
     // A row is its path and about 60 bytes; the transaction's journal can be as large as what it changes.
@@ -40,8 +43,8 @@ uint64_t store_overhead(const Manifest& manifest) {
     return 512 * 1024 + (paths + 60ull * manifest.size()) * 3 / 2;
 }
 
-Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence, std::vector<uint64_t> capacity,
-               const std::vector<uint8_t>& placed) {
+Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence,
+               std::vector<uint64_t> capacity, const std::vector<uint8_t>& placed) {
     Plan plan;
     std::vector<Folders> folders(capacity.size());
     uint64_t largest = capacity.empty() ? 0 : *std::max_element(capacity.begin(), capacity.end());

@@ -27,11 +27,11 @@ uint64_t space_of(uint64_t bytes);
 // What the store's state file and log take on its last tier.
 uint64_t store_overhead(const Manifest& manifest);
 
-// Takes files in the order of `sequence`, each to the fastest tier that has room, until one fits nowhere: what is
-// staged is always a first part of the sequence. Only a file larger than every tier is passed over.
-// `capacity`: bytes a tier, fastest first. `placed`: file id → tier it is on already or no_tier; empty = nothing is.
-// A new folder costs one block on each tier that gets a file of it.
-Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence, std::vector<uint64_t> capacity,
-               const std::vector<uint8_t>& placed);
+// Takes files in the order of `sequence`, each to the fastest tier that has room, until one fits nowhere:
+// what is staged is always a first part of the sequence. Only a file larger than every tier is passed over.
+// `capacity`: bytes a tier, fastest first. `placed`: file id → tier it is on already or no_tier; empty =
+// nothing is. A new folder costs one block on each tier that gets a file of it.
+Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence,
+               std::vector<uint64_t> capacity, const std::vector<uint8_t>& placed);
 
 }  // namespace monarch

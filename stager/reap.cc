@@ -17,12 +17,20 @@ bool is_number(const std::string& text) {
     return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-void say(const std::string& what) { log_line(LOG_NOTICE, "reap: " + what); }
+void say(const std::string& what) {
+    log_line(LOG_NOTICE, "reap: " + what);
+}
 
 // Whether the ledger names them. One that cannot be read may name anything.
-bool has_store(Node& node, int64_t id) { return node.ledger.store(id) || node.ledger.failed(); }
-bool has_leases(Node& node, int64_t store) { return !node.ledger.live_leases_of_store(store).empty() || node.ledger.failed(); }
-bool has_leases(Node& node, const std::string& job) { return !node.ledger.live_leases_of_job(job).empty() || node.ledger.failed(); }
+bool has_store(Node& node, int64_t id) {
+    return node.ledger.store(id) || node.ledger.failed();
+}
+bool has_leases(Node& node, int64_t store) {
+    return !node.ledger.live_leases_of_store(store).empty() || node.ledger.failed();
+}
+bool has_leases(Node& node, const std::string& job) {
+    return !node.ledger.live_leases_of_job(job).empty() || node.ledger.failed();
+}
 
 void drop_unleased_stores(Node& node) {
     for (const auto& store : node.ledger.stores()) {
@@ -41,13 +49,15 @@ void drop_unknown_folders(Node& node) {
             if (!is_number(name) || has_store(node, std::stoll(name))) continue;
             std::string to = tier_trash(path) + "/unknown" + name + "." + std::to_string(now_s());
             if (rename((tier_stores(path) + "/" + name).c_str(), to.c_str()) == 0)
-                say("dropped store folder " + name + " of tier " + tier.name + ", which the ledger does not know");
+                say("dropped store folder " + name + " of tier " + tier.name +
+                    ", which the ledger does not know");
         }
     }
     for (const auto& name : entries_of(node.at.stores())) {
         if (!is_number(name) || has_store(node, std::stoll(name))) continue;
         std::string to = node.at.run_trash() + "/unknown" + name + "." + std::to_string(now_s());
-        if (rename((node.at.stores() + "/" + name).c_str(), to.c_str()) == 0) say("dropped run-time folder of store " + name);
+        if (rename((node.at.stores() + "/" + name).c_str(), to.c_str()) == 0)
+            say("dropped run-time folder of store " + name);
     }
     for (const auto& job : entries_of(node.at.jobs())) {
         if (has_leases(node, job)) continue;
@@ -58,7 +68,8 @@ void drop_unknown_folders(Node& node) {
 
 }  // namespace
 
-int reap(const std::string& config_dir, const std::string& node_name, const std::string& user_run, const std::string& user_state) {
+int reap(const std::string& config_dir, const std::string& node_name, const std::string& user_run,
+         const std::string& user_state) {
     Fields request;
     request.add("node", node_name);
     request.add("run", user_run);
@@ -73,7 +84,8 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
         log_line(LOG_ERR, "reap: " + node.error());
         return 1;
     }
-    if (size_t ended = node->end_dead_leases()) say("ended " + std::to_string(ended) + " leases that nobody would have ended");
+    if (size_t ended = node->end_dead_leases())
+        say("ended " + std::to_string(ended) + " leases that nobody would have ended");
     // Without its turn it could meet a store that is half made: the next reap has another try.
     if (Fd turn = node->take_turn()) {
         drop_unleased_stores(*node);
@@ -86,7 +98,8 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
     uint64_t left = node->empty_trash();
     node->publish_status();
     if (left == 0) return 0;
-    log_line(LOG_WARNING, "reap: " + std::to_string(left) + " entries could not be removed: the next reap tries again");
+    log_line(LOG_WARNING,
+             "reap: " + std::to_string(left) + " entries could not be removed: the next reap tries again");
     return 1;
 }
 

@@ -1,4 +1,5 @@
-// A session's report in the results folder: RESULTS/JOB/NODE.NAME.json, written as the user, off everybody's path.
+// A session's report in the results folder: RESULTS/JOB/NODE.NAME.json, written as the user, off everybody's
+// path.
 #pragma once
 
 #include <memory>

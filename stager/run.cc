@@ -27,14 +27,17 @@ constexpr timespec tick{0, 20'000'000};
 constexpr uint64_t flush_ns = 250'000'000;
 constexpr uint64_t report_ns = 30'000'000'000;
 constexpr unsigned most_reports = 64;
-// An open counts as predicted when its file is among the next so many of the sequence, seen from the process's last.
+// An open counts as predicted when its file is among the next so many of the sequence, seen from the
+// process's last.
 constexpr uint32_t prediction_reach = 64;
 
 // No more files than that fit on a tier; the table of their identities takes its space as well.
 uint64_t most_files(const Manifest& manifest, uint64_t bytes) {
     return std::min<uint64_t>(manifest.size(), bytes / space_of(1) + 1);
 }
-uint64_t ids_space(const Manifest& manifest, uint64_t bytes) { return space_of(TierStore::ids_bytes(most_files(manifest, bytes))); }
+uint64_t ids_space(const Manifest& manifest, uint64_t bytes) {
+    return space_of(TierStore::ids_bytes(most_files(manifest, bytes)));
+}
 
 // What the preparing thread finds out; read by the main thread once `ready`.
 struct Prepared {
@@ -49,8 +52,8 @@ struct Prepared {
     std::string error;
 };
 
-// Whether a link means the same on a tier as in the source: relative, and ".." only at its start, no further up than
-// the root. A ".." after a name could leave from wherever that name, being a link itself, leads to.
+// Whether a link means the same on a tier as in the source: relative, and ".." only at its start, no further
+// up than the root. A ".." after a name could leave from wherever that name, being a link itself, leads to.
 bool stays_inside(std::string_view link, std::string_view target) {
     if (target.starts_with('/')) return false;
     int depth = static_cast<int>(std::count(link.begin(), link.end(), '/'));
@@ -58,8 +61,10 @@ bool stays_inside(std::string_view link, std::string_view target) {
     for (size_t at = 0; at <= target.size();) {
         size_t end = std::min(target.find('/', at), target.size());
         std::string_view part = target.substr(at, end - at);
-        if (part == "..") depth--;
-        else if (!part.empty() && part != ".") named = true;
+        if (part == "..")
+            depth--;
+        else if (!part.empty() && part != ".")
+            named = true;
         if (depth < 0 || (named && part == "..")) return false;
         at = end + 1;
     }
@@ -102,7 +107,7 @@ class Stager {
     std::unique_ptr<Copier> copier_;
     std::vector<std::unique_ptr<Session>> sessions_;
     unsigned inbox_next_ = 1;
-    Counters counters_{};  // of the store; opens and reads are the sessions' own
+    Counters counters_{};                     // of the store; opens and reads are the sessions' own
     std::atomic<unsigned> reports_{0};        // being written
     std::map<std::string, uint64_t> causes_;  // of failures, one log line each
 };
@@ -115,13 +120,15 @@ void Stager::log(int level, const std::string& text) {
 
 Status Stager::open_tiers() {
     auto names = config_.all("tier"), folders = config_.all("data"), bytes = config_.all("bytes");
-    if (names.empty() || names.size() != folders.size() || names.size() != bytes.size()) return Error{"no tiers"};
+    if (names.empty() || names.size() != folders.size() || names.size() != bytes.size())
+        return Error{"no tiers"};
     for (size_t n = 0; n < names.size(); n++) {
         auto tier = TierStore::open(names[n], folders[n], strtoull(bytes[n].c_str(), nullptr, 10));
         if (!tier) return Error{tier.error()};
         tiers_.push_back(std::move(*tier));
     }
-    log_ = Fd(open((folders.back() + "/stager.log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    log_ = Fd(open((folders.back() + "/stager.log").c_str(),
+                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
     auto db = StoreDb::create(folders.back() + "/store.db", names);
     if (!db) return Error{db.error()};
     db_ = std::make_unique<StoreDb>(std::move(*db));
@@ -183,9 +190,12 @@ void Stager::prepare(Prepared& p) {
     p.placed.assign(n, no_tier);
     for (uint32_t id = 0; id < n; id++)
         for (uint8_t t = 0; t < tiers_.size() && p.placed[id] == no_tier; t++)
-            if (tiers_[t]->holds(p.manifest.path(id), p.manifest.bytes(id), p.manifest.mtime_ns(id))) p.placed[id] = t;
+            if (tiers_[t]->holds(p.manifest.path(id), p.manifest.bytes(id), p.manifest.mtime_ns(id)))
+                p.placed[id] = t;
     std::vector<uint64_t> capacity;
-    for (auto& t : tiers_) capacity.push_back(t->bytes() - std::min(t->bytes(), t->needs_ids() ? ids_space(p.manifest, t->bytes()) : 0));
+    for (auto& t : tiers_)
+        capacity.push_back(t->bytes() -
+                           std::min(t->bytes(), t->needs_ids() ? ids_space(p.manifest, t->bytes()) : 0));
     // The last tier also keeps the state file and the log.
     uint64_t own = store_overhead(p.manifest);
     capacity.back() -= std::min(capacity.back(), own);
@@ -221,10 +231,11 @@ void Stager::adopt() {
         counters_.bytes_staged += p.manifest.bytes(id);
     }
     db_->use(&p.manifest);
-    if (listing_.unlisted) log(LOG_WARNING, std::to_string(listing_.unlisted) + " entries of the source could not be listed");
-    log(LOG_INFO, "plan: " + std::to_string(p.plan.files) + " of " + std::to_string(p.manifest.size()) + " files, " +
-                      format_bytes(p.plan.bytes) + " of " + format_bytes(p.manifest.total_bytes()) + ", order " +
-                      p.prediction.predictor);
+    if (listing_.unlisted)
+        log(LOG_WARNING, std::to_string(listing_.unlisted) + " entries of the source could not be listed");
+    log(LOG_INFO, "plan: " + std::to_string(p.plan.files) + " of " + std::to_string(p.manifest.size()) +
+                      " files, " + format_bytes(p.plan.bytes) + " of " +
+                      format_bytes(p.manifest.total_bytes()) + ", order " + p.prediction.predictor);
     unsigned streams = static_cast<unsigned>(strtoul(config_.get("streams", "16").c_str(), nullptr, 10));
     uint64_t bandwidth = strtoull(config_.get("bandwidth", "0").c_str(), nullptr, 10);
     copier_ = std::make_unique<Copier>(*source_, p.manifest, tiers_, std::max(1u, streams), bandwidth);
@@ -246,7 +257,9 @@ void Stager::read_inbox() {
 }
 
 // Whose source_reads they are: the oldest live session caused the copying.
-Session* Stager::payer() { return sessions_.empty() ? nullptr : sessions_.front().get(); }
+Session* Stager::payer() {
+    return sessions_.empty() ? nullptr : sessions_.front().get();
+}
 
 void Stager::take_copies() {
     if (!copier_) return;
@@ -261,18 +274,24 @@ void Stager::take_copies() {
                 counters_.bytes_staged += prepared_->manifest.bytes(r.file);
                 db_->set(r.file, FileState::staged, r.tier);
                 break;
-            case Copied::retired: db_->set(r.file, FileState::retired, no_tier); break;
+            case Copied::retired:
+                db_->set(r.file, FileState::retired, no_tier);
+                break;
             case Copied::failed:
                 counters_.files_failed++;
                 db_->set(r.file, FileState::failed, no_tier);
-                std::string cause = r.why.substr(r.why.rfind(": ") == std::string::npos ? 0 : r.why.rfind(": ") + 2);
-                if (causes_[cause]++ == 0) log(LOG_WARNING, r.why + ": this file stays on the source (said once a cause)");
+                std::string cause =
+                    r.why.substr(r.why.rfind(": ") == std::string::npos ? 0 : r.why.rfind(": ") + 2);
+                if (causes_[cause]++ == 0)
+                    log(LOG_WARNING, r.why + ": this file stays on the source (said once a cause)");
         }
     }
     if (finished && !finished_) {
         finished_ = true;
-        log(LOG_INFO, "staged " + std::to_string(counters_.files_staged) + " files, " + format_bytes(counters_.bytes_staged) +
-                          (counters_.files_failed ? ", failed " + std::to_string(counters_.files_failed) : ""));
+        log(LOG_INFO,
+            "staged " + std::to_string(counters_.files_staged) + " files, " +
+                format_bytes(counters_.bytes_staged) +
+                (counters_.files_failed ? ", failed " + std::to_string(counters_.files_failed) : ""));
     }
 }
 
@@ -304,29 +323,36 @@ void Stager::count(Session& s, const monarch_record& r) {
 }
 
 void Stager::read_rings() {
-    for (auto& s : sessions_)
-        s->drain([&](const monarch_record& r) { count(*s, r); });
+    for (auto& s : sessions_) s->drain([&](const monarch_record& r) { count(*s, r); });
 }
 
 // Puts what is known into every session's page.
 void Stager::show() {
-    uint32_t state = failed_      ? MONARCH_FAILED
-                     : finished_  ? MONARCH_STAGED
-                     : adopted_   ? MONARCH_COPYING
+    uint32_t state = failed_            ? MONARCH_FAILED
+                     : finished_        ? MONARCH_STAGED
+                     : adopted_         ? MONARCH_COPYING
                      : canonical_known_ ? MONARCH_LISTING
-                                  : MONARCH_STARTING;
-    Session::Progress progress{adopted_, finished_, listing_.files, counters_.files_total, counters_.bytes_planned,
+                                        : MONARCH_STARTING;
+    Session::Progress progress{adopted_,
+                               finished_,
+                               listing_.files,
+                               counters_.files_total,
+                               counters_.bytes_planned,
                                counters_.bytes_staged};
     // A copy that one job could not retire must not be read by another that shares the store, either.
-    for (auto& s : sessions_) disabled_ = disabled_ || __atomic_load_n(&s->page().retire_lost, __ATOMIC_RELAXED) > 0;
+    for (auto& s : sessions_)
+        disabled_ = disabled_ || __atomic_load_n(&s->page().retire_lost, __ATOMIC_RELAXED) > 0;
     for (auto& s : sessions_) {
         monarch_page& page = s->page();
         if (disabled_) __atomic_store_n(&page.disabled, 1u, __ATOMIC_RELEASE);
         // The store's counters come first in the struct, the session's own from opens_local on.
         for (size_t n = 0; n < counter_names.size(); n++)
-            if (counter_names[n] == std::string_view("opens_local")) break;
-            else __atomic_store_n(&counter(page.counters, n), counter(counters_, n), __ATOMIC_RELAXED);
-        if (adopted_ && page.predictor[0] == 0) prepared_->prediction.predictor.copy(page.predictor, sizeof page.predictor - 1);
+            if (counter_names[n] == std::string_view("opens_local"))
+                break;
+            else
+                __atomic_store_n(&counter(page.counters, n), counter(counters_, n), __ATOMIC_RELAXED);
+        if (adopted_ && page.predictor[0] == 0)
+            prepared_->prediction.predictor.copy(page.predictor, sizeof page.predictor - 1);
         if (!page.canonical_ready && canonical_known_.load(std::memory_order_acquire) &&
             prepared_->canonical.size() < sizeof page.canonical) {
             prepared_->canonical.copy(page.canonical, sizeof page.canonical - 1);
@@ -386,8 +412,10 @@ int Stager::run() {
     source_ = posix_source(config_.get("source"), 8);
     Status opened = open_tiers();
     read_inbox();
-    if (opened.ok()) start_preparing();
-    else fail(opened.error());
+    if (opened.ok())
+        start_preparing();
+    else
+        fail(opened.error());
     uint64_t flushed_at = 0, reported_at = monotonic_ns();
     bool complained = false;
     bool terminated = false;
@@ -402,7 +430,8 @@ int Stager::run() {
         if (db_ && now - flushed_at > flush_ns) {
             flushed_at = now;
             Status s = db_->flush();
-            if (!s.ok() && !complained) log(LOG_WARNING, "state file: " + s.error() + ": trying again (said once)");
+            if (!s.ok() && !complained)
+                log(LOG_WARNING, "state file: " + s.error() + ": trying again (said once)");
             complained = !s.ok();
         }
         if (now - reported_at > report_ns) {
@@ -428,6 +457,8 @@ int Stager::run() {
 
 }  // namespace
 
-int run_stager(const Fields& config) { return Stager(config).run(); }
+int run_stager(const Fields& config) {
+    return Stager(config).run();
+}
 
 }  // namespace monarch

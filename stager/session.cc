@@ -50,7 +50,9 @@ Session::~Session() {
     if (ring_) munmap(ring_, sizeof *ring_);
 }
 
-bool Session::ended() const { return __atomic_load_n(&page_->ended, __ATOMIC_ACQUIRE) != 0; }
+bool Session::ended() const {
+    return __atomic_load_n(&page_->ended, __ATOMIC_ACQUIRE) != 0;
+}
 
 void Session::note(const std::string& why) {
     // attach made the file: the folder is root's.
@@ -67,13 +69,15 @@ void Session::decide_wait(const Progress& p) {
     if (p.finished || wait_none_) return set_wait(MONARCH_WAIT_GO);
     if (wait_auto_) {
         bool many = p.files_seen >= few_files || (p.planned && p.files_total >= few_files);
-        if (many || (!p.planned && monotonic_ns() - opened_ns_ > undecided_ns)) return set_wait(MONARCH_WAIT_GO);
+        if (many || (!p.planned && monotonic_ns() - opened_ns_ > undecided_ns))
+            return set_wait(MONARCH_WAIT_GO);
         if (p.planned && page_->wait == MONARCH_WAIT_UNDECIDED) set_wait(MONARCH_WAIT_HOLD);
         return;
     }
     // Compared in double: the product of bytes and percent could pass 64 bits.
-    bool reached = p.planned && wait_percent_ > 0 &&
-                   static_cast<double>(p.bytes_staged) * 100.0 >= static_cast<double>(p.bytes_planned) * wait_percent_;
+    bool reached =
+        p.planned && wait_percent_ > 0 &&
+        static_cast<double>(p.bytes_staged) * 100.0 >= static_cast<double>(p.bytes_planned) * wait_percent_;
     set_wait(reached ? MONARCH_WAIT_GO : MONARCH_WAIT_HOLD);
 }
 

@@ -15,8 +15,8 @@ namespace monarch {
 
 class Session {
   public:
-    // `message`: what attach put into the inbox (stager/attach.cc): session, job, wait, wait_percent, wait_limit_s,
-    // results. Errors: the session's folder is gone, page or ring are not what attach made.
+    // `message`: what attach put into the inbox (stager/attach.cc): session, job, wait, wait_percent,
+    // wait_limit_s, results. Errors: the session's folder is gone, page or ring are not what attach made.
     static Result<std::unique_ptr<Session>> open(const Fields& message);
     ~Session();
     Session(const Session&) = delete;
@@ -31,10 +31,10 @@ class Session {
 
     // Decides whether first opens wait, from what is known now.
     struct Progress {
-        bool planned = false;       // the plan is made
-        bool finished = false;      // nothing more will be staged
-        uint64_t files_seen = 0;    // by the listing, so far
-        uint64_t files_total = 0;   // once planned
+        bool planned = false;      // the plan is made
+        bool finished = false;     // nothing more will be staged
+        uint64_t files_seen = 0;   // by the listing, so far
+        uint64_t files_total = 0;  // once planned
         uint64_t bytes_planned = 0, bytes_staged = 0;
     };
     void decide_wait(const Progress& p);

@@ -15,9 +15,11 @@ Result<Settings> user_settings(const Fields& request) {
     s.config.state = request.get("state");
     s.config.run = request.get("run");
     s.config.results = request.get("results");
-    if (!s.config.state.starts_with('/') || !s.config.run.starts_with('/')) return Error{"state= and run= must be absolute paths"};
+    if (!s.config.state.starts_with('/') || !s.config.run.starts_with('/'))
+        return Error{"state= and run= must be absolute paths"};
     auto names = request.all("tier"), paths = request.all("path"), sizes = request.all("capacity");
-    if (names.size() != paths.size() || names.size() != sizes.size()) return Error{"a tier without its path or capacity"};
+    if (names.size() != paths.size() || names.size() != sizes.size())
+        return Error{"a tier without its path or capacity"};
     for (size_t n = 0; n < names.size(); n++) {
         auto size = parse_size(sizes[n]);
         if (!size) return Error{size.error()};
@@ -48,10 +50,14 @@ Result<Settings> load_settings(const Fields& request, const std::string& config_
     auto policy = load_policy(config_dir);
     auto catalog = load_catalog(config_dir);
     s.config = std::move(*config);
-    if (policy) s.policy = std::move(*policy);
-    else s.policy_error = policy.error();
-    if (catalog) s.catalog = std::move(*catalog);
-    else s.catalog_error = catalog.error();
+    if (policy)
+        s.policy = std::move(*policy);
+    else
+        s.policy_error = policy.error();
+    if (catalog)
+        s.catalog = std::move(*catalog);
+    else
+        s.catalog_error = catalog.error();
     s.library = library;
     s.reap_arguments = {"--config", config_dir, "--node", node};
     return s;

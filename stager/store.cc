@@ -15,10 +15,14 @@ constexpr uint32_t rows_a_flush = 20000;
 
 const char* file_state_name(FileState s) {
     switch (s) {
-        case FileState::source: return "source";
-        case FileState::staged: return "staged";
-        case FileState::failed: return "failed";
-        case FileState::retired: return "retired";
+        case FileState::source:
+            return "source";
+        case FileState::staged:
+            return "staged";
+        case FileState::failed:
+            return "failed";
+        case FileState::retired:
+            return "retired";
     }
     return "source";
 }
@@ -27,7 +31,8 @@ Result<StoreDb> StoreDb::create(const std::string& path, std::vector<std::string
     for (const char* suffix : {"", "-journal"}) unlink((path + suffix).c_str());
     auto db = Db::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, 5000);
     if (!db) return Error{"store " + db.error()};
-    // No fsync: after a crash of the node the store is removed, and a killed process loses no write of its own.
+    // No fsync: after a crash of the node the store is removed, and a killed process loses no write of its
+    // own.
     if (Status s = db->exec("PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = OFF;"); !s.ok())
         return Error{"store " + path + ": " + s.error()};
     if (Status s = db->migrate(migrations); !s.ok()) return Error{"store " + path + ": " + s.error()};
@@ -55,7 +60,8 @@ void StoreDb::bind_state(Stmt& stmt, int column, uint32_t id) {
 }
 
 Status StoreDb::write_rows() {
-    Stmt put = db_.prepare("INSERT INTO file (id, path, size, mtime_ns, state, tier) VALUES (?, ?, ?, ?, ?, ?)");
+    Stmt put =
+        db_.prepare("INSERT INTO file (id, path, size, mtime_ns, state, tier) VALUES (?, ?, ?, ?, ?, ?)");
     uint32_t end = std::min(manifest_->size(), next_row_ + rows_a_flush);
     for (uint32_t id = next_row_; id < end; id++) {
         put.bind(1, id).bind_blob(2, manifest_->path(id)).bind(3, static_cast<int64_t>(manifest_->bytes(id)));

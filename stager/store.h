@@ -1,4 +1,5 @@
-// The store's sqlite file (schema/store): the tier state of each file. Batched: changes wait in memory until flush().
+// The store's sqlite file (schema/store): the tier state of each file. Batched: changes wait in memory until
+// flush().
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ const char* file_state_name(FileState s);
 
 class StoreDb {
   public:
-    // Makes a new file at `path`; one that lies there (of a stager that was killed) is replaced, since the tiers say
-    // what is staged. `tiers`: names, fastest first.
+    // Makes a new file at `path`; one that lies there (of a stager that was killed) is replaced, since the
+    // tiers say what is staged. `tiers`: names, fastest first.
     static Result<StoreDb> create(const std::string& path, std::vector<std::string> tiers);
 
     // The file's state is that from now on. Called once the file is where `tier` says, never before.

@@ -15,7 +15,9 @@
 namespace monarch {
 
 namespace {
-bool no_room(int error) { return error == ENOSPC || error == EDQUOT; }
+bool no_room(int error) {
+    return error == ENOSPC || error == EDQUOT;
+}
 
 Fd open_folder(const std::string& path) {
     return Fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -31,7 +33,8 @@ bool takes_attributes(int dir) {
 }
 }  // namespace
 
-Result<std::unique_ptr<TierStore>> TierStore::open(std::string name, const std::string& data, uint64_t bytes) {
+Result<std::unique_ptr<TierStore>> TierStore::open(std::string name, const std::string& data,
+                                                   uint64_t bytes) {
     std::unique_ptr<TierStore> t(new TierStore);
     t->name_ = std::move(name);
     t->data_ = data;
@@ -48,10 +51,13 @@ Result<std::unique_ptr<TierStore>> TierStore::open(std::string name, const std::
 
 Fd TierStore::create(std::string& temporary) {
     temporary = std::to_string(next_++);
-    return Fd(openat(tmp_.get(), temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    return Fd(
+        openat(tmp_.get(), temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
-void TierStore::discard(const std::string& temporary) { unlinkat(tmp_.get(), temporary.c_str(), 0); }
+void TierStore::discard(const std::string& temporary) {
+    unlinkat(tmp_.get(), temporary.c_str(), 0);
+}
 
 bool TierStore::identify(int fd, const monarch_source_id& id) {
     if (attributes_) return fsetxattr(fd, MONARCH_XATTR, &id, sizeof id, 0) == 0;
@@ -86,13 +92,15 @@ bool TierStore::make_parents(std::string_view path) {
     return true;
 }
 
-Publish TierStore::publish(int fd, const std::string& temporary, std::string_view path, const Fetched& source) {
+Publish TierStore::publish(int fd, const std::string& temporary, std::string_view path,
+                           const Fetched& source) {
     auto outcome = [&] {
         timespec times[2] = {{0, UTIME_OMIT}, {source.mtime_ns / 1000000000, source.mtime_ns % 1000000000}};
         if (times[1].tv_nsec < 0) times[1] = {times[1].tv_sec - 1, times[1].tv_nsec + 1000000000};
         std::string name(path);
         // The owner must be able to read what the source let the user read.
-        if (!identify(fd, source.id) || fchmod(fd, (source.id.mode & 0777) | 0400) != 0 || futimens(fd, times) != 0)
+        if (!identify(fd, source.id) || fchmod(fd, (source.id.mode & 0777) | 0400) != 0 ||
+            futimens(fd, times) != 0)
             return false;
         if (!make_parents(path)) return false;
         return renameat2(tmp_.get(), temporary.c_str(), files_.get(), name.c_str(), RENAME_NOREPLACE) == 0;
@@ -102,7 +110,8 @@ Publish TierStore::publish(int fd, const std::string& temporary, std::string_vie
     discard(temporary);
     errno = error;
     if (no_room(error)) return Publish::full;
-    // A folder that the job renamed or removed is a dangling link now, or was moved away: its files are retired.
+    // A folder that the job renamed or removed is a dangling link now, or was moved away: its files are
+    // retired.
     if (error == EEXIST || error == ENOENT || error == ENOTDIR || error == ELOOP) return Publish::taken;
     return Publish::failed;
 }
@@ -113,17 +122,26 @@ void TierStore::link(const std::string& target, std::string_view path) {
 
 bool TierStore::holds(std::string_view path, uint64_t size, int64_t mtime_ns) const {
     struct stat st;
-    if (fstatat(files_.get(), std::string(path).c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return false;
-    return static_cast<uint64_t>(st.st_size) == size && st.st_mtim.tv_sec * int64_t{1000000000} + st.st_mtim.tv_nsec == mtime_ns;
+    if (fstatat(files_.get(), std::string(path).c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(st.st_mode))
+        return false;
+    return static_cast<uint64_t>(st.st_size) == size &&
+           st.st_mtim.tv_sec * int64_t{1000000000} + st.st_mtim.tv_nsec == mtime_ns;
 }
 
-void TierStore::remove(std::string_view path) { unlinkat(files_.get(), std::string(path).c_str(), 0); }
+void TierStore::remove(std::string_view path) {
+    unlinkat(files_.get(), std::string(path).c_str(), 0);
+}
 
 namespace {
-uint64_t ids_slots(uint64_t files) { return std::bit_ceil(files * 2 + 16); }
+uint64_t ids_slots(uint64_t files) {
+    return std::bit_ceil(files * 2 + 16);
+}
 }  // namespace
 
-uint64_t TierStore::ids_bytes(uint64_t files) { return sizeof(monarch_ids) + ids_slots(files) * sizeof(monarch_ids_entry); }
+uint64_t TierStore::ids_bytes(uint64_t files) {
+    return sizeof(monarch_ids) + ids_slots(files) * sizeof(monarch_ids_entry);
+}
 
 Status TierStore::make_ids(uint64_t files) {
     std::string path = data_ + "/ids";

@@ -20,17 +20,17 @@ namespace monarch {
 
 enum class Publish {
     done,
-    taken,      // the name is there already: retired by the job, or copied before
-    full,       // no space or no inodes left: nothing more goes to this tier
-    failed,     // anything else; errno tells
+    taken,   // the name is there already: retired by the job, or copied before
+    full,    // no space or no inodes left: nothing more goes to this tier
+    failed,  // anything else; errno tells
 };
 
-// One tier's part of one store. `data` belongs to the user: data/files holds complete copies only, data/tmp what is
-// being written or was moved out of the way.
+// One tier's part of one store. `data` belongs to the user: data/files holds complete copies only, data/tmp
+// what is being written or was moved out of the way.
 class TierStore {
   public:
-    // Makes files/ and tmp/ and empties tmp/. `ids_slots`: room in the table of source identities, used only where
-    // the tier has no user attributes.
+    // Makes files/ and tmp/ and empties tmp/. `ids_slots`: room in the table of source identities, used only
+    // where the tier has no user attributes.
     static Result<std::unique_ptr<TierStore>> open(std::string name, const std::string& data, uint64_t bytes);
 
     const std::string& name() const { return name_; }
@@ -41,7 +41,8 @@ class TierStore {
     // A new file for a copy, or an empty Fd (errno). `temporary` is its name for publish() or discard().
     Fd create(std::string& temporary);
     void discard(const std::string& temporary);
-    // Sets size, mode, mtime and identity on the written file and gives it its name, atomically, never replacing one.
+    // Sets size, mode, mtime and identity on the written file and gives it its name, atomically, never
+    // replacing one.
     Publish publish(int fd, const std::string& temporary, std::string_view path, const Fetched& source);
     // Makes a symbolic link beside the copies; one that is there stays.
     void link(const std::string& target, std::string_view path);

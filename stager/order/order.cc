@@ -13,14 +13,15 @@ std::vector<uint32_t> order_manifest(const Manifest& manifest) {
     return ids;
 }
 
-// Only the folders are compared, which are few; each file then goes to its folder's part of the sequence in manifest
-// order, which is that of the names unless a manifest file brought another.
+// Only the folders are compared, which are few; each file then goes to its folder's part of the sequence in
+// manifest order, which is that of the names unless a manifest file brought another.
 std::vector<uint32_t> order_name(const Manifest& manifest) {
     std::unordered_map<std::string_view, uint32_t> numbers;
     std::vector<std::string_view> folders;
     std::vector<uint32_t> folder_of(manifest.size());
     for (uint32_t id = 0; id < manifest.size(); id++) {
-        std::string_view path = manifest.path(id), folder = path.substr(0, std::min(path.rfind('/') + 1, path.size()));
+        std::string_view path = manifest.path(id),
+                         folder = path.substr(0, std::min(path.rfind('/') + 1, path.size()));
         if (id > 0 && folder == folders[folder_of[id - 1]]) {
             folder_of[id] = folder_of[id - 1];
             continue;
@@ -29,7 +30,8 @@ std::vector<uint32_t> order_name(const Manifest& manifest) {
         if (fresh) folders.push_back(folder);
         folder_of[id] = at->second;
     }
-    // Whole paths without the slash at their end; the files beside the classes, whose folder is "", come last.
+    // Whole paths without the slash at their end; the files beside the classes, whose folder is "", come
+    // last.
     auto key = [&](uint32_t n) {
         std::string_view folder = folders[n].substr(0, folders[n].size() - !folders[n].empty());
         return std::tuple(folder.empty(), folder.substr(0, folder.find('/')), folder);

@@ -21,9 +21,9 @@ Prediction predict(std::string_view order, const Manifest& manifest);
 
 // As listed: ids in their order.
 std::vector<uint32_t> order_manifest(const Manifest& manifest);
-// What torchvision's ImageFolder walks: classes (first component) sorted by bytes, in each class the folders sorted by
-// their whole path, in each folder the files by name; files beside the classes come last.
-// Source: torchvision.datasets.folder.make_dataset; sorting bytes of UTF-8 equals Python's order of str.
+// What torchvision's ImageFolder walks: classes (first component) sorted by bytes, in each class the folders
+// sorted by their whole path, in each folder the files by name; files beside the classes come last. Source:
+// torchvision.datasets.folder.make_dataset; sorting bytes of UTF-8 equals Python's order of str.
 std::vector<uint32_t> order_name(const Manifest& manifest);
 
 }  // namespace monarch

@@ -20,11 +20,14 @@ namespace monarch {
 
 namespace {
 
-int64_t mtime_of(const struct stat& st) { return int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec; }
+int64_t mtime_of(const struct stat& st) {
+    return int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec;
+}
 
 bool same_file(const struct stat& a, const struct stat& b) {
-    return a.st_size == b.st_size && a.st_ino == b.st_ino && a.st_dev == b.st_dev && mtime_of(a) == mtime_of(b) &&
-           a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+    return a.st_size == b.st_size && a.st_ino == b.st_ino && a.st_dev == b.st_dev &&
+           mtime_of(a) == mtime_of(b) && a.st_ctim.tv_sec == b.st_ctim.tv_sec &&
+           a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
 }
 
 // One parallel walk. Folders wait in a queue; each thread takes one, lists it and queues its sub-folders.
@@ -60,7 +63,8 @@ class Walk {
     }
 
     void list_folder(const std::string& folder, Manifest& part, std::vector<std::string>& found) {
-        int fd = openat(root_, folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int fd = openat(root_, folder.empty() ? "." : folder.c_str(),
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         DIR* dir = fd < 0 ? nullptr : fdopendir(fd);
         if (!dir) {
             if (fd >= 0) close(fd);
@@ -81,7 +85,8 @@ class Walk {
         closedir(dir);
     }
 
-    void add(int dir, const dirent& e, const std::string& path, Manifest& part, std::vector<std::string>& found) {
+    void add(int dir, const dirent& e, const std::string& path, Manifest& part,
+             std::vector<std::string>& found) {
         if (e.d_type == DT_DIR) return found.push_back(path);
         struct stat st;
         if (fstatat(dir, e.d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -125,7 +130,8 @@ class PosixSource : public Source {
         return Done{};
     }
 
-    Result<Fetched> fetch(std::string_view path, int out, const std::function<bool(uint64_t)>& took) override {
+    Result<Fetched> fetch(std::string_view path, int out,
+                          const std::function<bool(uint64_t)>& took) override {
         std::string name(path);
         // O_NONBLOCK: a fifo put there since the listing must not hang a stream.
         Fd in(openat(fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -141,7 +147,8 @@ class PosixSource : public Source {
         Fetched f;
         f.size = copied;
         f.mtime_ns = mtime_of(before);
-        f.id = {before.st_dev, before.st_ino, before.st_mode, before.st_uid, before.st_gid, static_cast<uint32_t>(before.st_nlink)};
+        f.id = {before.st_dev, before.st_ino, before.st_mode,
+                before.st_uid, before.st_gid, static_cast<uint32_t>(before.st_nlink)};
         return f;
     }
 
@@ -152,14 +159,16 @@ class PosixSource : public Source {
         return Done{};
     }
 
-    static Status copy(int in, int out, const std::string& name, const std::function<bool(uint64_t)>& took, uint64_t& copied) {
+    static Status copy(int in, int out, const std::string& name, const std::function<bool(uint64_t)>& took,
+                       uint64_t& copied) {
         static thread_local std::vector<char> block(1 << 20);
         for (;;) {
             ssize_t n = read(in, block.data(), block.size());
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) return os_error("read", name);
             if (n == 0) return Done{};
-            if (!write_all(out, {block.data(), static_cast<size_t>(n)})) return os_error("write", "the copy of " + name);
+            if (!write_all(out, {block.data(), static_cast<size_t>(n)}))
+                return os_error("write", "the copy of " + name);
             copied += static_cast<uint64_t>(n);
             if (!took(static_cast<uint64_t>(n))) {
                 errno = ECANCELED;

@@ -1,5 +1,5 @@
-// Where a data set's bytes live. The engine sees files by their path relative to the root and never more of the
-// source than this interface, so that a test can put a faulty one in its place.
+// Where a data set's bytes live. The engine sees files by their path relative to the root and never more of
+// the source than this interface, so that a test can put a faulty one in its place.
 #pragma once
 
 #include <atomic>
@@ -31,15 +31,17 @@ struct Listing {
 class Source {
   public:
     virtual ~Source() = default;
-    // Opens the source; the root with every symbolic link resolved. Comes first. May block as long as the source does.
+    // Opens the source; the root with every symbolic link resolved. Comes first. May block as long as the
+    // source does.
     virtual Result<std::string> canonical() = 0;
-    // Adds every regular file and every symbolic link to `manifest`, in no order. What cannot be looked at is skipped
-    // and counted; an unreadable root is an error.
+    // Adds every regular file and every symbolic link to `manifest`, in no order. What cannot be looked at is
+    // skipped and counted; an unreadable root is an error.
     virtual Status list(Manifest& manifest, Listing& listing) = 0;
-    // Writes the whole file `path` to `out` (at offset 0, empty before) in blocks, calling `took(bytes)` after each,
-    // which says whether to go on. An error for a file that cannot be read, is not a regular file any more, or changed
-    // while it was read.
-    virtual Result<Fetched> fetch(std::string_view path, int out, const std::function<bool(uint64_t)>& took) = 0;
+    // Writes the whole file `path` to `out` (at offset 0, empty before) in blocks, calling `took(bytes)`
+    // after each, which says whether to go on. An error for a file that cannot be read, is not a regular file
+    // any more, or changed while it was read.
+    virtual Result<Fetched> fetch(std::string_view path, int out,
+                                  const std::function<bool(uint64_t)>& took) = 0;
 };
 
 // A directory. `threads` list it in parallel.
