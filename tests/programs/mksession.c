@@ -157,11 +157,11 @@ static int stage(int number, const char* rel) {
             remember(number, copy.st_ino, id);
         else if (fsetxattr(out, MONARCH_XATTR, &id, sizeof id, 0) != 0)
             die("fsetxattr");
-        for (char* slash = strchr(to + strlen(tier[number]) + 1, '/'); slash != NULL;
-             slash = strchr(slash + 1, '/')) {
-            *slash = 0;
+        for (size_t i = strlen(tier[number]) + 1; to[i] != 0; i++) {
+            if (to[i] != '/') continue;
+            to[i] = 0;
             mkdir(to, 0700);
-            *slash = '/';
+            to[i] = '/';
         }
         char fd_path[64];
         sprintf(fd_path, "/proc/self/fd/%d", out);
