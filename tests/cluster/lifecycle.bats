@@ -51,6 +51,18 @@ ended_while_hanging() {
     for node in node0 node1; do [ "$(lease "$node" "$1" outcome)" = detached ] || return 1; done
 }
 
+@test "assert_clean sees what a running job has" {
+    id=$(submit ada -N1 -w node0 --monarch-dataset=pics --monarch-wait=all --wrap "$BIN/digest $SOURCES/pics; $BIN/meet seen 2")
+    poll 60 job_has_printed "$id"
+    run leftovers
+    echo "$output"
+    for what in "live lease of job $id" "reservation of store" "/mnt/node0/tier/stores/" "$LOCAL/node0/run/jobs/$id" \
+        "$LOCAL/node0/run/tiers/ram/stores/"*"/data" "monarch-stager run"; do
+        [[ $output == *"$what"* ]]
+    done
+    meet seen 2
+}
+
 # ---- the job is ended while its first open waits -------------------------------------------------------------
 
 @test "scancel while the first open waits for staging" {
@@ -170,23 +182,6 @@ has_other_stager() {
 
 job_has_printed() {
     [[ -n $(job_output "$1" 2>/dev/null) ]]
-}
-
-@test "a requeued job has a lease a run" {
-    id=$(submit ada -N1 -w node0 --requeue --monarch-dataset=pics --monarch-wait=all \
-        --wrap "$BIN/digest $SOURCES/pics; $BIN/meet requeue\$SLURM_RESTART_COUNT 2; $BIN/meet never\$SLURM_RESTART_COUNT 2")
-    meet requeue 2
-    scontrol requeue "$id"
-    poll 60 job_is_held_back "$id"
-    scontrol update JobId="$id" StartTime=now
-    meet requeue1 2
-    meet never1 2
-    wait_job "$id"
-    [ "$(lease node0 "$id" "restart,outcome,opens_local")" = "$(printf '%s\n' "0|detached|80" "1|detached|80")" ]
-}
-
-job_is_held_back() {
-    [ "$(job_field "$1" JobState)" = PENDING ]
 }
 
 @test "what a node that lost power left is gone after the next job's attach" {

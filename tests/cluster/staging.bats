@@ -60,7 +60,7 @@ both_nodes_say() {
 }
 
 @test "half the capacity: never more bytes on the tiers than reserved" {
-    slow_control pics "latency 50000"
+    slow_control pics "latency 20000"
     id=$(submit ada -N1 -w node0 --monarch-dataset=slow-pics --monarch-wait=all --monarch-capacity=ram=1MiB,nvme=2MiB \
         --wrap "$BIN/digest $SHARED/pics; $BIN/meet sampled 2")
     poll 30 is_attached node0 "$id"
