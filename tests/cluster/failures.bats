@@ -264,3 +264,15 @@ same_as_without() {
     slurm_wait_idle 30
     [ "$(lease node0 "$(last_job)" outcome,opens_source)" = "detached|1" ]
 }
+
+@test "fewer epochs than nodes: nothing is copied, so that the source serves no more than without Monarch" {
+    id=$(submit ada -N2 --monarch-dataset=pics --monarch-epochs=1 --wrap "$BIN/digest $SOURCES/pics")
+    reads_source "$id" "read a file less than once here"
+}
+
+@test "fewer epochs than nodes, but the order is known: it is staged" {
+    id=$(submit ada -N2 --monarch-dataset=pics --monarch-epochs=1 --monarch-order=name --monarch-wait=all \
+        --wrap "$BIN/digest $SOURCES/pics")
+    wait_job "$id"
+    [ "$(lease node0 "$id" "outcome,opens_local")" = "detached|80" ]
+}
