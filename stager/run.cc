@@ -445,10 +445,7 @@ int Stager::run() {
     take_copies();
     show();
     end_sessions(true);
-    if (copier_ && copier_->wait_stopped(100) && db_) {
-        take_copies();
-        (void)db_->flush();
-    }
+    // The state file is not written any more: it goes with the store, and a stager that is started again makes a new one.
     for (int n = 0; n < 20 && reports_ > 0; n++)  // on a home that answers
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     // Threads may hang in the source: end without them.
