@@ -222,8 +222,10 @@ std::string program_dir() {
 }
 
 std::string find_program(const std::string& name) {
-    std::string beside = program_dir() + "/" + name;
-    if (access(beside.c_str(), F_OK) == 0) return beside;
+    for (const char* folder : {"/", "/../libexec/monarch/"}) {
+        std::string path = program_dir() + folder + name;
+        if (access(path.c_str(), F_OK) == 0) return path;
+    }
     return std::string(MONARCH_LIBEXECDIR) + "/" + name;
 }
 

@@ -23,7 +23,11 @@ Result<Fields> request_from_stdin() {
     return Fields::parse(*bytes);
 }
 
+// What has not ended by then hangs on a dead disk or directory service; the next reap takes care of what it left.
+constexpr unsigned deadline_s = 60;
+
 int with_request(int (*what)(const Fields&, const std::string&), const std::string& config) {
+    alarm(deadline_s);
     auto request = request_from_stdin();
     if (request) return what(*request, config);
     log_line(LOG_ERR, "cannot read the request on standard input: " + request.error());
