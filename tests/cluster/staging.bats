@@ -38,7 +38,7 @@ both_nodes_say() {
 @test "the whole data set is read locally on both nodes, and the ledger counts it" {
     run run_job -N2 --monarch-dataset=pics --monarch-wait=all --wrap "srun $BIN/digest $SOURCES/pics"
     [ "$output" = "$(digest "$SOURCES/pics"; digest "$SOURCES/pics")" ]
-    bytes=$(find "$SOURCES/pics" -type f -printf '%s\n' | paste -sd+ | bc)
+    bytes=$(find "$SOURCES/pics" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
     both_nodes_say outcome,predictor,prediction_hits "detached|name|200"
     both_nodes_say files_total,files_planned,files_staged,files_failed,source_reads "200|200|200|0|200"
     both_nodes_say bytes_total,bytes_planned,bytes_staged "$bytes|$bytes|$bytes"
