@@ -63,8 +63,8 @@ uint64_t monotonic_ns();  // CLOCK_MONOTONIC
 
 // The folder of the running program, for finding the others beside it.
 std::string program_dir();
-// `name` in the folder of the running program, in ../libexec/monarch seen from there (an installation under any
-// prefix) or, failing that, in MONARCH_LIBEXECDIR.
+// `name` in the folder of the running program, in ../libexec/monarch seen from there (an installation under
+// any prefix) or, failing that, in MONARCH_LIBEXECDIR.
 std::string find_program(const std::string& name);
 
 // One line to syslog (tag monarch) and to standard error. `level` as in syslog(3).

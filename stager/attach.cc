@@ -64,6 +64,7 @@ class Attach {
     Status post(const Wanted& w);
     Fields stager_config(const Wanted& w) const;
     void give_up(Wanted& w, const std::string& why);
+    bool start_stagers();
     Status write_env();
     int without_ledger(const std::string& why);
     std::string who(const std::string& what) const { return "job " + job_ + ": " + what; }
@@ -94,7 +95,8 @@ struct Account {
     std::vector<std::string> groups;
 };
 
-Account account_of(uid_t uid, gid_t gid) {
+// `with_groups`: their names too, which may cost a directory service a look-up each.
+Account account_of(uid_t uid, gid_t gid, bool with_groups) {
     Account a{std::to_string(uid), "", {}};
     char buffer[16384];
     passwd entry, *found = nullptr;
@@ -102,6 +104,7 @@ Account account_of(uid_t uid, gid_t gid) {
         a.name = entry.pw_name;
         a.home = entry.pw_dir;
     }
+    if (!with_groups) return a;
     std::vector<gid_t> ids(256);
     int count = static_cast<int>(ids.size());
     if (getgrouplist(a.name.c_str(), gid, ids.data(), &count) < 0) count = static_cast<int>(ids.size());
@@ -178,7 +181,9 @@ void Attach::resolve(Wanted& w) {
 }
 
 void Attach::policy() {
-    Account account = account_of(uid_, gid_);
+    const auto& rules = settings_.policy.rules;
+    bool by_group = std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return !r.groups.empty(); });
+    Account account = account_of(uid_, gid_, by_group);
     rule_ = settings_.policy.match({account.name, account.groups, request_.get("partition")});
     results_ = settings_.config.results;
     if (results_.empty() && !account.home.empty())
@@ -497,6 +502,20 @@ int Attach::without_ledger(const std::string& why) {
     return 1;
 }
 
+// Whether every store of the job has its stager; one that has not is given up.
+bool Attach::start_stagers() {
+    bool all = true;
+    for (auto& w : wanted_) {
+        if (!w.refused.empty() || (!w.new_store && node_->stager_lives(w.store))) continue;
+        auto config = Fields::parse(node_->ledger.store(w.store.id).value_or(w.store).config);
+        Status s = config ? node_->start_stager(w.store, *config) : Status(Error{config.error()});
+        if (s.ok()) continue;
+        give_up(w, s.error());
+        all = false;
+    }
+    return all;
+}
+
 int Attach::run() {
     auto fail = [&](const std::string& why) {
         log_line(LOG_ERR, printable(why));
@@ -543,15 +562,12 @@ int Attach::run() {
         Status s = w.new_store ? make_store(w) : Status(Done{});
         if (s.ok()) s = make_session(w);
         if (s.ok()) s = post(w);
-        if (s.ok() && (w.new_store || !node_->stager_lives(w.store))) {
-            auto config = Fields::parse(node_->ledger.store(w.store.id).value_or(w.store).config);
-            s = config ? node_->start_stager(w.store, *config) : Status(Error{config.error()});
-        }
         if (!s.ok()) give_up(w, s.error());
     }
     Status written = write_env();
+    // Last, since a stager competes for the processor with what the job's start waits for.
+    if (!start_stagers()) written = write_env();
     turn.reset();
-    node_->publish_status();
     node_->reap_in_background(settings_.reap_arguments);
     return written.ok() ? 0 : fail(who(written.error()));
 }
@@ -590,7 +606,6 @@ int detach(const Fields& request, const std::string& config_dir) {
     auto leases = node->ledger.live_leases_of_job(job);
     node->end_leases(leases, "detached");
     node->drop_job_folder(job);
-    node->publish_status();
     node->reap_in_background(settings->reap_arguments);
     return 0;
 }

@@ -23,7 +23,8 @@ Result<Fields> request_from_stdin() {
     return Fields::parse(*bytes);
 }
 
-// What has not ended by then hangs on a dead disk or directory service; the next reap takes care of what it left.
+// What has not ended by then hangs on a dead disk or directory service; the next reap takes care of what it
+// left.
 constexpr unsigned deadline_s = 60;
 
 int with_request(int (*what)(const Fields&, const std::string&), const std::string& config) {

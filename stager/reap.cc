@@ -84,6 +84,7 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
         log_line(LOG_ERR, "reap: " + node.error());
         return 1;
     }
+    node->publish_status();  // for the attach or detach that started this: not in their callback's time
     if (size_t ended = node->end_dead_leases())
         say("ended " + std::to_string(ended) + " leases that nobody would have ended");
     // Without its turn it could meet a store that is half made: the next reap has another try.

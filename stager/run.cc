@@ -445,7 +445,8 @@ int Stager::run() {
     take_copies();
     show();
     end_sessions(true);
-    // The state file is not written any more: it goes with the store, and a stager that is started again makes a new one.
+    // The state file is not written any more: it goes with the store, and a stager that is started again
+    // makes a new one.
     for (int n = 0; n < 20 && reports_ > 0; n++)  // on a home that answers
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     // Threads may hang in the source: end without them.
