@@ -13,7 +13,7 @@ build=(
 # shellcheck disable=SC2034
 test=(
     doctest-dev bats sqlite3 python3 python3-numpy rsync curl jq binutils strace procps
-    slurmctld slurmd slurm-client munge debootstrap fuse3 mandoc
+    slurmctld slurmd slurm-client munge debootstrap fuse3 mandoc musl-tools
 )
 # shellcheck disable=SC2034
 demo=(
