@@ -124,7 +124,7 @@ bench: deps-build-test ## Print what prolog and epilog cost
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(tools)
 	@$(as_root) env BUILD=$(abspath $(BUILD)) tests/cluster/sandbox.sh bench/callbacks.sh
 
-as_root := $(if $(filter 0,$(shell id -u)),,sudo)
+as_root := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=NO_COLOR)
 
 # --- installation -------------------------------------------------------------------------------------------------
 install: all ## Install into $(DESTDIR), configuration as examples that stay when they are there

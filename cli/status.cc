@@ -85,7 +85,7 @@ void read_session(const std::string& dir, LeaseFacts& f) {
     f.state = state_name(page->state);
     f.counters = page->counters;
     f.predictor = page->predictor;
-    if (auto map = read_map(dir); f.dataset.empty() && map) f.dataset = map->get("root");
+    if (auto map = read_map(dir); f.dataset.empty() && map) f.dataset = map->get("name");
     if (auto note = read_file(dir + "/note", 4096); note && !note->empty())
         f.note = note->substr(0, note->find('\n'));
 }

@@ -13,6 +13,7 @@
  * clamps.
  *
  * Keys of the map, in any order, unknown ones ignored:
+ *   name=TEXT     the data set as the job names it (for people; libmonarch.so ignores it)
  *   root=PATH     the data set's root as the job knows it: absolute, no "//", no "." or ".." component, no
  *                 trailing slash
  *   tier=PATH     the folder that holds the complete copies on one tier, by relative path; repeated, fastest

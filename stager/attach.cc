@@ -395,6 +395,7 @@ Status Attach::make_session(Wanted& w) {
         return s;
     if (Status s = make_user_file(dir + "/note", 0, nullptr, 0, uid_, gid_); !s.ok()) return s;
     Fields map;
+    map.add("name", w.spec.name);
     map.add("root", w.source);
     for (const auto& r : w.store.tiers) {
         // libmonarch.so recognises a copy by the path that /proc says, which has no links.

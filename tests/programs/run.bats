@@ -179,7 +179,8 @@ one_line_error() {
 }
 
 @test "--capacity by tier, and a tier that is not named gets nothing" {
-    ctl_run --tier "a=$DIR/t1" --tier "b=$DIR/t2" --capacity b=64MiB --wait all -- bash -c 'ls "$DIR"/t1/stores "$DIR"/t2/stores/*/data/files' >"$DIR/out"
+    ctl_run --tier "a=$DIR/t1" --tier "b=$DIR/t2" --capacity b=64MiB -- \
+        bash -c 'monarchctl wait all; ls "$DIR"/t1/stores "$DIR"/t2/stores/*/data/files' >"$DIR/out"
     grep -q train "$DIR/out"
     [ "$(sed -n 2p "$DIR/out")" = "" ]
 }
