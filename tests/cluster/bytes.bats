@@ -41,7 +41,7 @@ for n in range(1000):
     folder = f"{sys.argv[1]}/{n % 10:02}"
     os.makedirs(folder, exist_ok=True)
     with open(f"{folder}/{n}", "wb") as file:
-        file.write(struct.pack("<64Q", *[0] * 64))
+        file.write(struct.pack("<64Q", *[1] * 64))
 END
     chown -R ada: "$SOURCES/churn"
     slow_source churn --attr-timeout-s 0 --data-latency-us 500
@@ -49,6 +49,6 @@ END
     printf '[[rule]]\nmax_streams = 2\n' >"$ETC/policy.d/50-streams.toml"
     run run_job -N1 -w node0 --monarch-dataset=slow-churn --wrap "$BIN/churn $SHARED/churn 1000 3"
     echo "$output"
-    [[ $output == *" reads, 0 stale, 0 torn" ]]
+    [[ $output == *" 0 stale, 0 torn" ]]
     [ "$(lease node0 "$(last_job)" "outcome, opens_local > 0, opens_source > 0")" = "detached|1|1" ]
 }

@@ -482,7 +482,7 @@ END
     rm -r "$DS/train"
     for d in 00 01 02 03 04 05 06 07 08 09; do mkdir "$DS/$d"; done
     python3 -c 'import sys
-for i in range(3000): open("%s/%02u/%u" % (sys.argv[1], i % 10, i), "wb").write(bytes(512))' "$DS"
+for i in range(3000): open("%s/%02u/%u" % (sys.argv[1], i % 10, i), "wb").write(b"\1\0\0\0\0\0\0\0" * 64)' "$DS"
     mksession publish "$S" 0 &
     first=$!
     mksession publish "$S" 1 &
