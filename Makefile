@@ -61,7 +61,7 @@ $(BUILD)/spank_monarch.so: $(call obj,$(spank_src)) $(BUILD)/libcore.a spank/spa
 $(BUILD)/libmonarch.so: $(wildcard preload/*.c preload/*.h) preload/libmonarch.map core/shm.h
 	@mkdir -p $(@D)
 	@echo "  CC  $@"; $(CC) -std=gnu11 -O2 -g $(WARN) -I. -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
-	    -U_FORTIFY_SOURCE -nostartfiles -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--version-script=preload/libmonarch.map $(wildcard preload/*.c) -o $@
+	    -U_FORTIFY_SOURCE -nostartfiles -Wl,-z,now -Wl,--version-script=preload/libmonarch.map $(wildcard preload/*.c) -o $@
 
 $(BUILD)/slowfs: $(call obj,bench/slowfs.cc)
 	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $^ -o $@ $$(pkg-config --libs fuse3)
@@ -112,7 +112,7 @@ $(BUILD)/%: tests/programs/%.c core/shm.h
 
 programs: all $(tools) $(test_programs) $(BUILD)/unit $(BUILD)/unit-san
 
-check: deps-build-test-conformance ## Install what is missing, build, run every test (as root or with sudo)
+check: deps-build-test ## Install what is missing, build, run every test (as root or with sudo)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs
 	@$(as_root) env BUILD=$(abspath $(BUILD)) tests/check.sh
 

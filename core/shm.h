@@ -30,7 +30,7 @@
 #define MONARCH_PAGE_MAGIC 0x4d4f4e41524b5031ULL /* "MONARKP1" */
 #define MONARCH_RING_MAGIC 0x4d4f4e41524b5231ULL
 #define MONARCH_IDS_MAGIC 0x4d4f4e41524b4931ULL
-#define MONARCH_SHM_VERSION 2
+#define MONARCH_SHM_VERSION 1
 
 #define MONARCH_MAX_TIERS 8
 #define MONARCH_MAX_SESSIONS 16 /* data sets a job */
@@ -91,7 +91,6 @@ struct monarch_page {
     uint64_t waited_ns;   /* added to by libmonarch.so: time spent waiting in opens */
     uint64_t retired;     /* added to by libmonarch.so: names retired */
     uint64_t retire_lost; /* added to by libmonarch.so: names that could not be retired: sets `disabled` */
-    uint64_t names_gone;  /* added to by libmonarch.so: calls that took a name away or replaced it, anywhere */
 
     /* The root's st_dev and st_ino, set before `canonical_ready`; ino 0: unknown. Where the root's path names
      * another folder (in a container, after chroot), libmonarch.so redirects nothing. */
@@ -102,14 +101,6 @@ struct monarch_page {
     uint32_t canonical_ready; /* written last, with release order */
     uint32_t
         drained; /* set by the stager once `ended` is seen and the ring is empty: the counters are final */
-
-    /* --monarch-access=bind: 1 while the data set is, or may still be, mounted over its path in the tasks'
-     * namespaces: nothing is redirected, so that a descriptor and a path tell the same inode. The stager sets
-     * it to 0 when that cannot be. */
-    uint32_t bind;
-    /* 1 + the number of the tier whose folder holds the whole tree, 0 before; set by the stager, once, when
-     * everything is staged there, folders with their modes and times included. */
-    uint32_t whole_on;
     char canonical[4096]; /* NUL-terminated */
 };
 
@@ -121,7 +112,6 @@ enum monarch_record_kind {
     MONARCH_OPEN = 1,     /* an open for reading of a data-set file: tier says from where */
     MONARCH_REGISTER = 2, /* a process's first matching open: hash = rank << 32 | world, ~0 when unknown */
     MONARCH_RETIRE = 3,   /* the name was retired: its copies are gone for good */
-    MONARCH_MOVED = 4,    /* a descriptor of a copy became one of the source, since a lock was asked */
 };
 #define MONARCH_TIER_SOURCE 255
 
@@ -157,10 +147,6 @@ struct monarch_source_id {
     uint32_t uid;
     uint32_t gid;
     uint32_t nlink;
-    int64_t ctime_s; /* st_ctim of the source when it was copied: tar and others compare it */
-    uint32_t ctime_ns;
-    uint32_t reserved;
-    uint64_t blocks; /* st_blocks of the source */
 };
 
 struct monarch_ids_entry {

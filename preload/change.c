@@ -96,23 +96,6 @@ static enum verdict look_at_spelling(struct maps* m, const char* base, const cha
     return verdict;
 }
 
-/* LMDB keeps locks and the number of the last transaction in a file of their own, and a reader that has that file
- * open for writing must not see an older state of the data: what the file `rest` guards is retired with it. */
-static LARGE_FRAME void retire_guarded(struct session* s, const char* rest) {
-    static const char file[] = "/lock.mdb", data[] = "/data.mdb", suffix[] = "-lock";
-    const size_t length = strlen(rest), file_length = sizeof file - 1, suffix_length = sizeof suffix - 1;
-    char guarded[4096];
-    if (length >= sizeof guarded) return;
-    memmove(guarded, rest, length + 1);
-    if (length >= file_length && strcmp(rest + length - file_length, file) == 0)
-        memmove(guarded + length - file_length, data, sizeof data);
-    else if (length > suffix_length && strcmp(rest + length - suffix_length, suffix) == 0)
-        guarded[length - suffix_length] = '\0';
-    else
-        return;
-    retire(s, (struct relative){guarded, ""}, BYTES);
-}
-
 static enum verdict look_at_resolved(struct maps* m, struct walk* w, int how, bool act, char* to,
                                      size_t size) {
     enum verdict verdict = FOREIGN;
@@ -123,7 +106,6 @@ static enum verdict look_at_resolved(struct maps* m, struct walk* w, int how, bo
         if (rest != NULL) {
             verdict = OURS;
             if (act) retire(s, (struct relative){rest, ""}, how);
-            if (act && (how & BYTES)) retire_guarded(s, rest);
         } else if ((how & CHAIN) && leads_to_root(s, w->text, how)) {
             verdict = OURS;
             if (act) retire_all(s);
@@ -147,23 +129,8 @@ static LARGE_FRAME enum verdict look(struct maps* m, int dirfd, const char* path
     return resolved == FOREIGN ? spelled : resolved;
 }
 
-/* We may not look where the path leads: it may be to a data set. */
-static void change_blindly(struct maps* m, const char* path) {
-    if (path == NULL || (path[0] == '/' && path_system(path))) return;
-    for (uint32_t i = 0; i < m->sessions; i++) retire_all(&m->session[i]);
-}
-
 bool change_announce(struct maps* m, const char* path, int how, bool act, char* to, size_t size) {
-    if (m->behind != NULL && act) change_blindly(m->behind, path);
     return m->sessions > 0 && look(m, AT_FDCWD, path, how, act, to, size) == A_COPY;
-}
-
-/* Any name may have been a link that leads to a data set. */
-static void links_changed(struct maps* m) {
-    if (m->behind != NULL) m = m->behind;
-    for (uint32_t i = 0; i < m->sessions; i++)
-        if (m->session[i].page != NULL)
-            __atomic_fetch_add(&m->session[i].page->names_gone, 1, __ATOMIC_RELEASE);
 }
 
 /* ---- the calls ---- */
@@ -192,14 +159,8 @@ static LARGE_FRAME long change_source(struct maps* m, struct change* c, int i) {
 
 long change_path(struct maps* m, struct change* c) {
     enum verdict verdict[2] = {FOREIGN, FOREIGN};
-    int all = 0;
-    for (int i = 0; i < 2 && change_matters(m); i++) {
+    for (int i = 0; i < 2 && m->sessions > 0; i++) {
         if (c->at[i].path < 0) continue;
-        all |= c->at[i].how;
-        if (m->behind != NULL) {
-            change_blindly(m->behind, (const char*)c->argument[(int)c->at[i].path]);
-            continue;
-        }
         verdict[i] = look_at(m, c, i, false, NULL, 0);
         if (verdict[i] == A_COPY) return change_source(m, c, i);
     }
@@ -207,15 +168,14 @@ long change_path(struct maps* m, struct change* c) {
         if (verdict[i] == OURS && (c->at[i].how & AFTER) == 0) look_at(m, c, i, true, NULL, 0);
     const long answer = make_call(c);
     if (answer < 0 && answer >= -4095) return answer;
-    if (all & CHAIN) links_changed(m);
     for (int i = 0; i < 2; i++)
-        if (verdict[i] == OURS && (c->at[i].how & (AFTER | ACCESS))) look_at(m, c, i, true, NULL, 0);
+        if (verdict[i] == OURS && (c->at[i].how & AFTER)) look_at(m, c, i, true, NULL, 0);
     return answer;
 }
 
-static LARGE_FRAME enum verdict verdict_of_descriptor(struct maps* m, int fd, int how) {
+static LARGE_FRAME enum verdict verdict_of_descriptor(struct maps* m, int fd) {
     struct walk w;
-    return walk_descriptor(&w, fd) ? look_at_resolved(m, &w, how, true, NULL, 0) : FOREIGN;
+    return walk_descriptor(&w, fd) ? look_at_resolved(m, &w, 0, true, NULL, 0) : FOREIGN;
 }
 
 static LARGE_FRAME long change_source_of(struct maps* m, int fd, struct change* by_path) {
@@ -225,17 +185,7 @@ static LARGE_FRAME long change_source_of(struct maps* m, int fd, struct change* 
     return change_path(m, by_path);
 }
 
-void change_opened(struct maps* m, int fd) {
-    if (m->behind != NULL)
-        change_blindly(m->behind, "");
-    else if (m->sessions > 0)
-        verdict_of_descriptor(m, fd, BYTES);
-}
-
 long change_descriptor(struct maps* m, int fd, struct change* by_fd, struct change* by_path) {
-    if (m->behind != NULL) change_blindly(m->behind, "");
-    if (m->sessions > 0 && verdict_of_descriptor(m, fd, 0) == A_COPY) return change_source_of(m, fd, by_path);
-    const long answer = change_path(m, by_fd);
-    if (answer == 0 && m->sessions > 0 && (by_path->at[0].how & ACCESS)) verdict_of_descriptor(m, fd, ACCESS);
-    return answer;
+    if (m->sessions > 0 && verdict_of_descriptor(m, fd) == A_COPY) return change_source_of(m, fd, by_path);
+    return change_path(m, by_fd);
 }

@@ -125,11 +125,6 @@ bool copy_identity(struct maps* m, int fd, const struct stat* st, struct monarch
     return m->sessions > 0 && S_ISREG(st->st_mode) && on_a_tier(m, st->st_dev) && identify(m, fd, st, id);
 }
 
-struct session* copy_session(struct maps* m, const char* path) {
-    struct session* s = NULL;
-    return tier_of(m, path, &s) == NULL ? NULL : s;
-}
-
 bool copy_source(struct maps* m, const char* path, char* to, size_t size) {
     struct session* s;
     struct tier* t = tier_of(m, path, &s);

@@ -12,7 +12,7 @@
 extern char** environ __attribute__((weak));
 extern unsigned long getauxval(unsigned long) __attribute__((weak));
 
-static struct maps no_session, confined;
+static struct maps no_session;
 struct maps* map_current;
 
 const char* map_environment(const char* name) {
@@ -211,27 +211,4 @@ const char* map_other_spelling(struct session* s) {
     known = strcmp(canonical, s->root) == 0 ? 1 : 2;
     __atomic_store_n(&s->one_spelling, known, __ATOMIC_RELAXED);
     return known == 1 ? NULL : canonical;
-}
-
-void map_confine(void) {
-    struct maps* m = map_get();
-    if (m->sessions == 0) return;
-    __atomic_store_n(&confined.behind, m, __ATOMIC_RELEASE);
-    __atomic_store_n(&map_current, &confined, __ATOMIC_RELEASE);
-}
-
-void map_confine_failed(void) {
-    struct maps* m = __atomic_load_n(&map_current, __ATOMIC_ACQUIRE);
-    if (m == &confined) __atomic_store_n(&map_current, m->behind, __ATOMIC_RELEASE);
-}
-
-void map_places_changed(void) {
-    struct maps* m = __atomic_load_n(&map_current, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; m != NULL && i < m->sessions; i++) {
-        for (int k = 0; k < ROOT_SPELLINGS; k++)
-            __atomic_store_n(&m->session[i].root_checked[k], 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&m->session[i].names, 0, __ATOMIC_RELAXED);
-        if (m->session[i].page != NULL)
-            __atomic_fetch_add(&m->session[i].page->names_gone, 1, __ATOMIC_RELEASE);
-    }
 }

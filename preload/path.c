@@ -86,7 +86,6 @@ bool walk_descriptor(struct walk* w, int fd) {
     w->text[sizeof w->text - 1] = '\0';
     w->done = (int)length;
     w->rest = (int)sizeof w->text - 1;
-    w->own = 0;
     w->links = 0;
     w->blind = false;
     return true;
@@ -109,7 +108,6 @@ bool walk_start(struct walk* w, int dirfd, const char* path) {
         }
     }
     w->rest = (int)(sizeof w->text - 1 - length);
-    w->own = (int)length;
     if (w->rest - w->done < WALK_GAP) return false;
     w->text[w->done] = '\0';
     memmove(w->text + w->rest, path, length);
@@ -143,8 +141,6 @@ int walk_step(struct walk* w, bool follow) {
     if (length == 0) return 0;
     const char* after = at + length;
     int next = (int)(after - w->text);
-    const int left = (int)sizeof w->text - 1 - next;
-    if (left < w->own) w->own = left;
     if (length == 1 && at[0] == '.') {
         w->rest = next;
         return 1;

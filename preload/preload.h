@@ -9,11 +9,9 @@
  *   wait.c     waiting at a process's first open of a data-set file
  *   read.c     an open for reading: tiers first, then the source
  *   copy.c     a descriptor of a copy: whose copy it is
- *   lock.c     a lock asked of a copy
  *   retire.c   taking a name out of use on every tier
  *   change.c   a call that changes the source: what it retires
  *   wrappers.c every symbol that is wrapped, with its real type
- *   syscalls.c the symbol `syscall`
  *
  * Rules that hold throughout. Nothing is allocated, no lock is taken, no thread or handler is registered, no
  * constructor runs; state is reached through one pointer that is set once by compare-and-swap, so that
@@ -49,7 +47,6 @@ enum {
     BYTES = 4,  /* the file's bytes may change */
     AFTER = 8,  /* nothing has changed before the caller has the result: retire when the call went well */
     TREE = 16,  /* a folder's whole tree goes with the name */
-    ACCESS = 64, /* who may open it may change; for a folder, what lies below it, too */
     CHAIN = 32, /* if the name leads to the root, the root is another folder afterwards */
 };
 
@@ -81,7 +78,6 @@ int path_normalise(struct relative path, char* to, size_t size, bool* slash_at_e
 struct walk {
     int done;
     int rest;
-    int own; /* bytes of the path as it was given that are still to follow; the others are out of links */
     int links;
     bool blind; /* a component was missing: what comes after it cannot be a link */
     char text[4096 + 256];
@@ -137,7 +133,7 @@ struct session {
     uint32_t registered;       /* the process that has registered: differs after a fork */
     uint32_t wait_over;
     uint32_t one_spelling;                 /* 1: canonical is root, 2: it is not */
-    uint32_t root_checked[ROOT_SPELLINGS]; /* enum root_check, of the root's spelling in this process */
+    uint32_t root_checked[ROOT_SPELLINGS]; /* enum root_check */
     uint32_t names;                        /* of root_name, plus 1; 0: not computed */
     uint64_t root_name[ROOT_NAMES];        /* hashes of the names that lead to the root */
 };
@@ -146,7 +142,6 @@ struct session {
 
 struct maps {
     uint32_t sessions;
-    struct maps* behind; /* after the process has entered seccomp: what there was before, see map_confine() */
     uint32_t* process;                 /* see map_process() */
     uint64_t other_dev[OTHER_DEVICES]; /* further devices seen on copies (overlay file systems); 0: free */
     struct session session[MONARCH_MAX_SESSIONS];
@@ -160,14 +155,6 @@ static inline struct maps* map_get(void) {
     struct maps* m = __atomic_load_n(&map_current, __ATOMIC_ACQUIRE);
     return __builtin_expect(m != NULL, 1) ? m : map_load();
 }
-
-/* The process is about to forbid itself system calls, and what we would call may kill it. From here on reads are
- * passed through, and a change that may be to a data set's file turns all redirection off, in memory alone. */
-void map_confine(void);
-/* It could not. */
-void map_confine_failed(void);
-/* The process's root folder or its mounts have changed: what paths name has to be found out again. */
-void map_places_changed(void);
 
 /* The value of an environment variable, or NULL. */
 const char* map_environment(const char* name);
@@ -224,19 +211,10 @@ FILE* read_source_stream(const char* path, const char* mode, FILE* reopen);
 bool copy_identity(struct maps* m, int fd, const struct stat* st, struct monarch_source_id* id);
 /* To be called for each copy that is opened. */
 void copy_opened(struct maps* m, const struct tier* t, const struct stat* st);
-/* The session whose copy's name the resolved path is, or NULL. */
-struct session* copy_session(struct maps* m, const char* path);
 /* If `path` (resolved) is a copy's name, writes the source's path to `to`, if that is not NULL. */
 bool copy_source(struct maps* m, const char* path, char* to, size_t size);
 /* The same for a descriptor. */
 bool copy_source_of(struct maps* m, int fd, char* to, size_t size);
-
-/* ---- lock.c ---- */
-
-/* Before a lock is asked: if the descriptor is a copy's, makes it the source's. */
-void lock_at_source(int fd);
-/* flock(), asked of the source if the descriptor is a copy's. Returns the kernel's answer. */
-long lock_flock(int fd, int operation);
 
 /* ---- retire.c ---- */
 
@@ -263,15 +241,9 @@ long change_path(struct maps* m, struct change* c);
 /* A call that changes the file behind a descriptor: `by_path` is the same call by a path, for the case that
  * the descriptor is a copy: then the source is changed. */
 long change_descriptor(struct maps* m, int fd, struct change* by_fd, struct change* by_path);
-/* A descriptor that was opened for writing by no path: what it is, is retired. */
-void change_opened(struct maps* m, int fd);
 /* Only the retiring (if `act`), for calls that are not system calls. True: the path is a copy's, nothing was
  * retired, and its source's path is in `to`. */
 bool change_announce(struct maps* m, const char* path, int how, bool act, char* to, size_t size);
-/* Is there anything to do at a change? */
-static inline bool change_matters(const struct maps* m) {
-    return m->sessions > 0 || m->behind != NULL;
-}
 
 #ifdef __cplusplus
 }

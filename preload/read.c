@@ -124,9 +124,7 @@ static bool root_is_ours(struct session* s, int spelling) {
 static __attribute__((noinline)) int open_below_root(struct maps* m, struct session* s, int spelling,
                                                      struct relative path, struct opening* o) {
     struct monarch_page* page = s->page;
-    if (page == NULL || __atomic_load_n(&page->ended, __ATOMIC_RELAXED) ||
-        __atomic_load_n(&page->bind, __ATOMIC_RELAXED))
-        return attempt_source(o);
+    if (page == NULL || __atomic_load_n(&page->ended, __ATOMIC_RELAXED)) return attempt_source(o);
 
     /* One buffer for all tiers: the relative path, and room before it for each tier's folder. */
     const size_t room = strlen(path.head) + strlen(path.tail) + 3;
@@ -225,85 +223,6 @@ static void remember_foreign(const struct maps* m, uint64_t hash) {
     __atomic_store_n(&foreign[hash / 2 % FOREIGN_SLOTS], hash, __ATOMIC_RELAXED);
 }
 
-/* Where the user's own links lead, so that they need not be followed at each open: paths that begin with `prefix`
- * go on below the session's root at `head`. Unlike above, an entry that is out of date would mean wrong bytes. So it
- * holds only while no process of the job has taken a name away (the page counts those calls), and since links can
- * be changed behind our back, not longer than LINK_HOLDS_NS: as an NFS client holds what it looked up, but
- * shorter. An entry is written once; only its stamps change. */
-enum { LINKS = 16, LINK_PREFIX = 256, LINK_HEAD = 128, LINK_HOLDS_NS = 50000000 };
-enum { LINK_FREE, LINK_WRITTEN, LINK_USED, LINK_MOVED };
-static struct link {
-    uint32_t state;
-    uint32_t spelling;
-    struct session* session;
-    uint64_t names_gone; /* the page's count before the link was followed */
-    uint64_t until_ns;
-    char prefix[LINK_PREFIX];
-    char head[LINK_HEAD];
-} links[LINKS];
-
-static uint64_t names_gone(const struct session* s) {
-    return s->page == NULL ? 0 : __atomic_load_n(&s->page->names_gone, __ATOMIC_ACQUIRE);
-}
-
-static void stamp_link(struct link* l, uint64_t gone, uint64_t now) {
-    __atomic_store_n(&l->names_gone, ~(uint64_t)0, __ATOMIC_RELEASE);
-    __atomic_store_n(&l->until_ns, now + LINK_HOLDS_NS, __ATOMIC_RELEASE);
-    __atomic_store_n(&l->names_gone, gone, __ATOMIC_RELEASE);
-}
-
-static struct session* find_link(const char* path, int* spelling, struct relative* rel) {
-    for (int i = 0; i < LINKS; i++) {
-        struct link* l = &links[i];
-        const uint32_t state = __atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
-        if (state == LINK_FREE) return NULL;
-        const char* rest = state == LINK_USED ? path_below(l->prefix, path, false) : NULL;
-        if (rest == NULL || rest[0] != '/') continue;
-        if (__atomic_load_n(&l->names_gone, __ATOMIC_ACQUIRE) != names_gone(l->session) ||
-            sys_now_ns() >= __atomic_load_n(&l->until_ns, __ATOMIC_ACQUIRE))
-            return NULL;
-        *spelling = (int)l->spelling;
-        *rel = (struct relative){l->head, rest};
-        return l->session;
-    }
-    return NULL;
-}
-
-/* `w` has reached the root of `s` on its way along `path`. */
-static void remember_link(const struct walk* w, const char* path, struct session* s, int spelling, uint64_t gone,
-                          uint64_t now) {
-    const size_t prefix = strlen(path) - (size_t)w->own;
-    const size_t head = sizeof w->text - 1 - (size_t)w->rest - (size_t)w->own;
-    char normal[LINK_PREFIX];
-    bool slash;
-    if (prefix >= LINK_PREFIX || head >= LINK_HEAD || path[prefix] != '/') return;
-    char text[LINK_PREFIX];
-    memmove(text, path, prefix);
-    text[prefix] = '\0';
-    if (path_normalise((struct relative){text, ""}, normal, sizeof normal, &slash) != (int)prefix) return;
-    for (int i = 0; i < LINKS; i++) {
-        struct link* l = &links[i];
-        uint32_t state = LINK_FREE;
-        if (__atomic_compare_exchange_n(&l->state, &state, LINK_WRITTEN, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
-            memmove(l->prefix, text, prefix + 1);
-            memmove(l->head, w->text + w->rest, head);
-            l->head[head] = '\0';
-            l->session = s;
-            l->spelling = (uint32_t)spelling;
-            stamp_link(l, gone, now);
-            __atomic_store_n(&l->state, LINK_USED, __ATOMIC_RELEASE);
-            return;
-        }
-        if (state != LINK_USED || strcmp(l->prefix, text) != 0) continue;
-        if (l->session == s && l->spelling == (uint32_t)spelling && strlen(l->head) == head &&
-            memcmp(l->head, w->text + w->rest, head) == 0) {
-            stamp_link(l, gone, now);
-            return;
-        }
-        __atomic_store_n(&l->state, LINK_MOVED, __ATOMIC_RELEASE);
-    }
-}
-
 /* Follows the links of the path's folder, until a data set's root is reached. */
 static struct session* find_through_links(struct maps* m, struct walk* w, int* spelling,
                                           struct relative* rel) {
@@ -326,15 +245,9 @@ static LARGE_FRAME int open_absolute(struct maps* m, uint64_t hash, struct openi
     struct walk w;
     struct relative rel;
     int spelling;
-    uint64_t gone[MONARCH_MAX_SESSIONS];
-    const uint64_t now = sys_now_ns();
-    for (uint32_t i = 0; i < m->sessions; i++) gone[i] = names_gone(&m->session[i]);
     if (!walk_start(&w, AT_FDCWD, o->path)) return attempt_source(o);
     struct session* s = find_through_links(m, &w, &spelling, &rel);
-    if (s != NULL) {
-        remember_link(&w, o->path, s, spelling, gone[s - m->session], now);
-        return open_below_root(m, s, spelling, rel, o);
-    }
+    if (s != NULL) return open_below_root(m, s, spelling, rel, o);
     remember_foreign(m, hash);
     return attempt_source(o);
 }
@@ -374,8 +287,6 @@ int read_open(struct maps* m, struct opening* o) {
     struct session* s = find_spelled(m, "", o->path, &spelling, &rel);
     if (s != NULL) return open_below_root(m, s, spelling, rel, o);
     if (path_system(o->path)) return attempt_source(o);
-    s = find_link(o->path, &spelling, &rel);
-    if (s != NULL) return open_below_root(m, s, spelling, rel, o);
     hash = folder_hash(0, o->path);
     return is_foreign(hash) ? attempt_source(o) : open_absolute(m, hash, o);
 }

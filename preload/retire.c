@@ -136,11 +136,7 @@ void retire(struct session* s, struct relative path, int how) {
     char* name = rel - s->root_length;
     memmove(name, s->root, s->root_length);
     const int there = sys_fstatat(AT_FDCWD, name, &st, AT_SYMLINK_NOFOLLOW);
-    if (there == 0 && S_ISDIR(st.st_mode) && (how & TREE) == 0) {
-        /* But for the right to go through it, which its copies below were made with. */
-        if ((how & ACCESS) == 0 || sys_call(SYS_faccessat, AT_FDCWD, (long)name, 1 /* X_OK */, 0, 0, 0) == 0) return;
-        how |= TREE;
-    }
+    if (there == 0 && S_ISDIR(st.st_mode) && (how & TREE) == 0) return;
     if (length == 0) { /* the root itself goes away, or is a link that does */
         if (how & (TREE | CHAIN)) retire_all(s);
         return;

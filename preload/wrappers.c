@@ -7,9 +7,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
@@ -39,7 +36,7 @@ static int open_any(int dirfd, const char* path, int flags, mode_t mode) {
     } else if (path != NULL) {
         const int how = change_of_flags(flags);
         struct maps* m;
-        if (how != 0 && change_matters(m = map_get())) {
+        if (how != 0 && (m = map_get())->sessions > 0) {
             struct change c = {
                 SYS_openat, {dirfd, (long)path, flags, mode}, {{0, 1, (unsigned char)how}, {-1, -1, 0}}};
             return (int)sys_result(change_path(m, &c));
@@ -149,7 +146,7 @@ static FILE* open_stream_any(const char* path, const char* mode, FILE* reopen) {
         }
     } else if (how != 0 && (path != NULL || reopen != NULL)) {
         struct maps* m = map_get();
-        if (change_matters(m)) return changing_stream(m, path, mode, how, reopen);
+        if (m->sessions > 0) return changing_stream(m, path, mode, how, reopen);
     }
     return read_source_stream(path, mode, reopen);
 }
@@ -169,31 +166,15 @@ EXPORT FILE* freopen64(const char* path, const char* mode, FILE* stream) {
 
 /* ---- what a redirected descriptor is ---- */
 
-/* A copy that has been retired has no name any more: its source has changed, and is asked itself. */
-static LARGE_FRAME bool copy_changed(struct maps* m, int fd, struct monarch_source_id* id, struct stat* st) {
-    char source[4096];
-    struct stat now;
-    if (!copy_source_of(m, fd, source, sizeof source)) return false;
-    if (sys_fstatat(AT_FDCWD, source, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_dev == id->dev && now.st_ino == id->ino) {
-        *st = now;
-        return true;
-    }
-    if (id->nlink > 0) id->nlink--; /* that name is gone */
-    return false;
-}
-
 static void show_source(int fd, struct stat* st) {
     struct monarch_source_id id;
     if (!S_ISREG(st->st_mode) || !copy_identity(map_get(), fd, st, &id)) return;
-    if (st->st_nlink == 0 && copy_changed(map_get(), fd, &id, st)) return;
     st->st_dev = id.dev;
     st->st_ino = id.ino;
     st->st_mode = id.mode;
     st->st_uid = id.uid;
     st->st_gid = id.gid;
     st->st_nlink = id.nlink;
-    st->st_ctim = (struct timespec){id.ctime_s, id.ctime_ns};
-    st->st_blocks = (blkcnt_t)id.blocks;
 }
 
 static int stat_descriptor(int fd, struct stat* st) {
@@ -201,53 +182,10 @@ static int stat_descriptor(int fd, struct stat* st) {
     if (answer == 0) show_source(fd, st);
     return (int)sys_result(answer);
 }
-static int named_descriptor(const char* path);
 static int stat_at(int dirfd, const char* path, struct stat* st, int flags) {
     int answer = sys_fstatat(dirfd, path, st, flags);
-    if (answer == 0 && S_ISREG(st->st_mode)) {
-        const int fd = (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0') ? dirfd : named_descriptor(path);
-        if (fd >= 0) show_source(fd, st);
-    }
+    if (answer == 0 && (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0')) show_source(dirfd, st);
     return (int)sys_result(answer);
-}
-/* A descriptor's name below /proc or /dev leads to the copy; so what is there is told as fstat tells it.
- * Returns the descriptor or -1. */
-static int named_descriptor(const char* path) {
-    static const char* const folders[] = {"/proc/self/fd/", "/dev/fd/", "/proc/thread-self/fd/"};
-    if (path == NULL || path[0] != '/' || (path[1] != 'p' && path[1] != 'd')) return -1;
-    if (strcmp(path, "/dev/stdin") == 0) return 0;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        const size_t length = strlen(folders[i]);
-        if (strncmp(path, folders[i], length) != 0) continue;
-        int fd = 0;
-        const char* digit = path + length;
-        for (; *digit >= '0' && *digit <= '9' && fd < 100000000; digit++) fd = fd * 10 + (*digit - '0');
-        return *digit == '\0' && digit > path + length ? fd : -1;
-    }
-    return -1;
-}
-
-static int stat_path(const char* path, struct stat* st) {
-    int answer = sys_fstatat(AT_FDCWD, path, st, 0);
-    if (answer == 0 && S_ISREG(st->st_mode)) {
-        const int fd = named_descriptor(path);
-        if (fd >= 0) show_source(fd, st);
-    }
-    return (int)sys_result(answer);
-}
-EXPORT int stat(const char* path, struct stat* st) {
-    return stat_path(path, st);
-}
-EXPORT int stat64(const char* path, struct stat64* st) {
-    return stat_path(path, (struct stat*)st);
-}
-EXPORT int __xstat(int version, const char* path, struct stat* st) {
-    (void)version;
-    return stat_path(path, st);
-}
-EXPORT int __xstat64(int version, const char* path, struct stat64* st) {
-    (void)version;
-    return stat_path(path, (struct stat*)st);
 }
 EXPORT int fstat(int fd, struct stat* st) {
     return stat_descriptor(fd, st);
@@ -285,14 +223,14 @@ EXPORT int statx(int dirfd, const char* path, int flags, unsigned mask, struct s
             (int (*)(int, const char*, int, unsigned, struct statx*))libc_next("statx");
         if (real != NULL) return real(dirfd, path, flags, mask, stx);
     }
-    const int fd = (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0') ? dirfd : named_descriptor(path);
-    if (answer == 0 && fd >= 0 && S_ISREG(stx->stx_mode)) {
+    if (answer == 0 && (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0') &&
+        S_ISREG(stx->stx_mode)) {
         const uint64_t major = stx->stx_dev_major, minor = stx->stx_dev_minor;
         struct stat st = {.st_mode = stx->stx_mode, .st_ino = stx->stx_ino};
         st.st_dev = (minor & 0xff) | (major & 0xfff) << 8 | (minor & ~(uint64_t)0xff) << 12 |
                     (major & ~(uint64_t)0xfff) << 32;
         struct monarch_source_id id;
-        if (copy_identity(map_get(), fd, &st, &id)) {
+        if (copy_identity(map_get(), dirfd, &st, &id)) {
             stx->stx_dev_major = (uint32_t)((id.dev >> 8 & 0xfff) | (id.dev >> 32 & ~(uint64_t)0xfff));
             stx->stx_dev_minor = (uint32_t)((id.dev & 0xff) | (id.dev >> 12 & ~(uint64_t)0xff));
             stx->stx_ino = id.ino;
@@ -300,9 +238,6 @@ EXPORT int statx(int dirfd, const char* path, int flags, unsigned mask, struct s
             stx->stx_uid = id.uid;
             stx->stx_gid = id.gid;
             stx->stx_nlink = id.nlink;
-            stx->stx_ctime.tv_sec = id.ctime_s;
-            stx->stx_ctime.tv_nsec = id.ctime_ns;
-            stx->stx_blocks = id.blocks;
         }
     }
     return (int)sys_result(answer);
@@ -332,125 +267,6 @@ EXPORT ssize_t flistxattr(int fd, char* list, size_t size) {
     long answer;
     if (map_get()->sessions > 0 && source_attribute(fd, NULL, list, size, &answer)) return sys_result(answer);
     return sys_result(sys_call(SYS_flistxattr, fd, (long)list, (long)size, 0, 0, 0));
-}
-
-/* ---- locks ---- */
-
-#if defined(__x86_64__)
-__asm__(".symver __fcntl,__fcntl@GLIBC_2.2.5");
-#else
-__asm__(".symver __fcntl,__fcntl@GLIBC_2.17");
-#endif
-/* libc's own, since a wait for a lock is a cancellation point. */
-extern int __fcntl(int, int, ...) __attribute__((weak));
-
-static int control(int fd, int command, long argument) {
-    switch (command) {
-        case F_GETLK:
-        case F_SETLK:
-        case F_SETLKW:
-        case F_OFD_GETLK:
-        case F_OFD_SETLK:
-        case F_OFD_SETLKW:
-        case F_SETLEASE:
-            lock_at_source(fd);
-    }
-    if (__fcntl != NULL) return __fcntl(fd, command, argument);
-    return (int)sys_result(sys_call(SYS_fcntl, fd, command, argument, 0, 0, 0));
-}
-#define CONTROL(fd, command)                \
-    do {                                    \
-        va_list ap;                         \
-        va_start(ap, command);              \
-        long argument = va_arg(ap, long);   \
-        va_end(ap);                         \
-        return control(fd, command, argument); \
-    } while (0)
-EXPORT int fcntl(int fd, int command, ...) {
-    CONTROL(fd, command);
-}
-EXPORT int fcntl64(int fd, int command, ...) {
-    CONTROL(fd, command);
-}
-EXPORT int flock(int fd, int operation) {
-    return (int)sys_result(lock_flock(fd, operation));
-}
-
-/* As POSIX defines it by fcntl; libc's would call its own. */
-static int lock_section(int fd, int command, off_t length) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = length};
-    switch (command) {
-        case F_TEST:
-            lock.l_type = F_RDLCK;
-            if (control(fd, F_GETLK, (long)&lock) != 0) return -1;
-            if (lock.l_type == F_UNLCK || lock.l_pid == (pid_t)sys_getpid()) return 0;
-            return (int)sys_result(-EACCES);
-        case F_ULOCK:
-            lock.l_type = F_UNLCK;
-            return control(fd, F_SETLK, (long)&lock);
-        case F_LOCK:
-            return control(fd, F_SETLKW, (long)&lock);
-        case F_TLOCK:
-            return control(fd, F_SETLK, (long)&lock);
-        default:
-            return (int)sys_result(-EINVAL);
-    }
-}
-EXPORT int lockf(int fd, int command, off_t length) {
-    return lock_section(fd, command, length);
-}
-EXPORT int lockf64(int fd, int command, off64_t length) {
-    return lock_section(fd, command, length);
-}
-
-/* ---- what forbids system calls, and what makes names mean something else ---- */
-
-static int confine(long number, long a, long b, long c, long d, long e) {
-    map_confine();
-    const long answer = sys_call(number, a, b, c, d, e, 0);
-    if (answer < 0) map_confine_failed();
-    return (int)sys_result(answer);
-}
-EXPORT int prctl(int option, ...) {
-    long a[4];
-    va_list ap;
-    va_start(ap, option);
-    for (int i = 0; i < 4; i++) a[i] = va_arg(ap, long);
-    va_end(ap);
-    if (option == PR_SET_SECCOMP) return confine(SYS_prctl, option, a[0], a[1], a[2], a[3]);
-    return (int)sys_result(sys_call(SYS_prctl, option, a[0], a[1], a[2], a[3], 0));
-}
-
-static int places(long number, long a, long b, long c, long d, long e) {
-    const long answer = sys_call(number, a, b, c, d, e, 0);
-    if (answer == 0) map_places_changed();
-    return (int)sys_result(answer);
-}
-EXPORT int chroot(const char* path) {
-    return places(SYS_chroot, (long)path, 0, 0, 0, 0);
-}
-EXPORT int setns(int fd, int type) {
-    return places(SYS_setns, fd, type, 0, 0, 0);
-}
-EXPORT int mount(const char* source, const char* target, const char* type, unsigned long flags, const void* data) {
-    return places(SYS_mount, (long)source, (long)target, (long)type, (long)flags, (long)data);
-}
-EXPORT int umount(const char* target) {
-    return places(SYS_umount2, (long)target, 0, 0, 0, 0);
-}
-EXPORT int umount2(const char* target, int flags) {
-    return places(SYS_umount2, (long)target, flags, 0, 0, 0);
-}
-EXPORT int pivot_root(const char* root, const char* put_old) {
-    return places(SYS_pivot_root, (long)root, (long)put_old, 0, 0, 0);
-}
-
-/* ---- changes: a file opened by no name ---- */
-
-EXPORT int open_by_handle_at(int mount, struct file_handle* handle, int flags) {
-    const int fd = (int)sys_call(SYS_open_by_handle_at, mount, (long)handle, flags, 0, 0, 0);
-    if (fd >= 0 && change_of_flags(flags) != 0) change_opened(map_get(), fd);
-    return (int)sys_result(fd);
 }
 
 /* ---- changes: names ---- */
@@ -632,7 +448,7 @@ static int by_descriptor(int fd, struct change by_fd, struct change by_path) {
     }
 
 static int change_mode(int dirfd, const char* path, mode_t mode) {
-    return one_path((struct change){SYS_fchmodat, {dirfd, (long)path, mode}, {{0, 1, FOLLOW | ACCESS}, {-1, -1, 0}}});
+    return one_path((struct change){SYS_fchmodat, {dirfd, (long)path, mode}, {{0, 1, FOLLOW}, {-1, -1, 0}}});
 }
 EXPORT int chmod(const char* path, mode_t mode) {
     return change_mode(AT_FDCWD, path, mode);
@@ -642,7 +458,7 @@ EXPORT int fchmodat(int dirfd, const char* path, mode_t mode, int flags) {
     const int before = errno;
     int result = one_path((struct change){SYS_fchmodat2,
                                           {dirfd, (long)path, mode, flags},
-                                          {{0, 1, flags & AT_SYMLINK_NOFOLLOW ? ACCESS : FOLLOW | ACCESS}, {-1, -1, 0}}});
+                                          {{0, 1, flags & AT_SYMLINK_NOFOLLOW ? 0 : FOLLOW}, {-1, -1, 0}}});
     if (result == 0 || errno != ENOSYS) return result;
     errno = before; /* before Linux 6.6, libc does what can be done */
     int (*real)(int, const char*, mode_t, int) =
@@ -654,11 +470,11 @@ EXPORT int lchmod(const char* path, mode_t mode) {
 }
 EXPORT int fchmod(int fd, mode_t mode) {
     return by_descriptor(fd, (struct change){SYS_fchmod, {fd, mode}, NO_PATH},
-                         (struct change){SYS_fchmodat, {AT_FDCWD, 0, mode}, {{0, 1, FOLLOW | ACCESS}, {-1, -1, 0}}});
+                         (struct change){SYS_fchmodat, {AT_FDCWD, 0, mode}, {{0, 1, FOLLOW}, {-1, -1, 0}}});
 }
 
 static int change_owner(int dirfd, const char* path, uid_t uid, gid_t gid, int flags) {
-    const unsigned char how = flags & AT_SYMLINK_NOFOLLOW ? ACCESS : FOLLOW | ACCESS;
+    const unsigned char how = flags & AT_SYMLINK_NOFOLLOW ? 0 : FOLLOW;
     struct change by_path = {SYS_fchownat, {dirfd, (long)path, uid, gid, flags}, {{0, 1, how}, {-1, -1, 0}}};
     if ((flags & AT_EMPTY_PATH) == 0 || path[0] != '\0') return one_path(by_path);
     struct change by_fd = by_path;
@@ -679,7 +495,7 @@ EXPORT int fchownat(int dirfd, const char* path, uid_t uid, gid_t gid, int flags
 EXPORT int fchown(int fd, uid_t uid, gid_t gid) {
     return by_descriptor(
         fd, (struct change){SYS_fchown, {fd, uid, gid}, NO_PATH},
-        (struct change){SYS_fchownat, {AT_FDCWD, 0, uid, gid, 0}, {{0, 1, FOLLOW | ACCESS}, {-1, -1, 0}}});
+        (struct change){SYS_fchownat, {AT_FDCWD, 0, uid, gid, 0}, {{0, 1, FOLLOW}, {-1, -1, 0}}});
 }
 
 static int change_times(int dirfd, const char* path, const struct timespec* times, int flags) {
@@ -732,28 +548,28 @@ EXPORT int utime(const char* path, const struct utimbuf* times) {
 EXPORT int setxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
     return one_path((struct change){SYS_setxattr,
                                     {(long)path, (long)name, (long)value, (long)size, flags},
-                                    {{-1, 0, FOLLOW | ACCESS}, {-1, -1, 0}}});
+                                    {{-1, 0, FOLLOW}, {-1, -1, 0}}});
 }
 EXPORT int lsetxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
     return one_path((struct change){
-        SYS_lsetxattr, {(long)path, (long)name, (long)value, (long)size, flags}, {{-1, 0, ACCESS}, {-1, -1, 0}}});
+        SYS_lsetxattr, {(long)path, (long)name, (long)value, (long)size, flags}, {{-1, 0, 0}, {-1, -1, 0}}});
 }
 EXPORT int fsetxattr(int fd, const char* name, const void* value, size_t size, int flags) {
     return by_descriptor(
         fd, (struct change){SYS_fsetxattr, {fd, (long)name, (long)value, (long)size, flags}, NO_PATH},
         (struct change){
-            SYS_setxattr, {0, (long)name, (long)value, (long)size, flags}, {{-1, 0, FOLLOW | ACCESS}, {-1, -1, 0}}});
+            SYS_setxattr, {0, (long)name, (long)value, (long)size, flags}, {{-1, 0, FOLLOW}, {-1, -1, 0}}});
 }
 EXPORT int removexattr(const char* path, const char* name) {
     return one_path(
-        (struct change){SYS_removexattr, {(long)path, (long)name}, {{-1, 0, FOLLOW | ACCESS}, {-1, -1, 0}}});
+        (struct change){SYS_removexattr, {(long)path, (long)name}, {{-1, 0, FOLLOW}, {-1, -1, 0}}});
 }
 EXPORT int lremovexattr(const char* path, const char* name) {
-    return one_path((struct change){SYS_lremovexattr, {(long)path, (long)name}, {{-1, 0, ACCESS}, {-1, -1, 0}}});
+    return one_path((struct change){SYS_lremovexattr, {(long)path, (long)name}, {{-1, 0, 0}, {-1, -1, 0}}});
 }
 EXPORT int fremovexattr(int fd, const char* name) {
     return by_descriptor(fd, (struct change){SYS_fremovexattr, {fd, (long)name}, NO_PATH},
-                         (struct change){SYS_removexattr, {0, (long)name}, {{-1, 0, FOLLOW | ACCESS}, {-1, -1, 0}}});
+                         (struct change){SYS_removexattr, {0, (long)name}, {{-1, 0, FOLLOW}, {-1, -1, 0}}});
 }
 
 /* ---- changes: a file that a child is going to open ---- */

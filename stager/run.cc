@@ -313,12 +313,8 @@ void Stager::count(Session& s, const monarch_record& r) {
         }
         db_->set(id, FileState::retired, no_tier);
     }
-    Counters& c = s.page().counters;
-    if (r.kind == MONARCH_MOVED) {
-        c.bytes_local -= std::min(c.bytes_local, p.manifest.bytes(id));
-        c.bytes_source += p.manifest.bytes(id);
-    }
     if (r.kind != MONARCH_OPEN) return;
+    Counters& c = s.page().counters;
     (r.tier == MONARCH_TIER_SOURCE ? c.bytes_source : c.bytes_local) += p.manifest.bytes(id);
     auto [last, first] = s.place.try_emplace(r.pid, 0);
     uint32_t next = first ? 0 : last->second + 1;

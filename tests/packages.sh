@@ -19,17 +19,11 @@ test=(
 demo=(
     sqlite3 python3 slurmctld slurmd slurm-client munge fuse3 procps
 )
-# The programs that tests/conformance runs as users do.
-# shellcheck disable=SC2034
-conformance=(
-    python3-torch python3-torchvision python3-pil python3-numpy python3-h5py python3-lmdb python3-opencv
-    libpython3.11-testsuite openjdk-17-jdk-headless nodejs ripgrep git rsync tar gzip libjemalloc2 libc6-dev musl-tools
-)
 # shellcheck disable=SC2034
 lint=(
     clang-format clang-tidy shellcheck
 )
-groups=(build test demo conformance lint)
+groups=(build test demo lint)
 
 POLICY=/usr/sbin/policy-rc.d
 

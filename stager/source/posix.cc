@@ -147,16 +147,8 @@ class PosixSource : public Source {
         Fetched f;
         f.size = copied;
         f.mtime_ns = mtime_of(before);
-        f.id = {.dev = before.st_dev,
-                .ino = before.st_ino,
-                .mode = before.st_mode,
-                .uid = before.st_uid,
-                .gid = before.st_gid,
-                .nlink = static_cast<uint32_t>(before.st_nlink),
-                .ctime_s = before.st_ctim.tv_sec,
-                .ctime_ns = static_cast<uint32_t>(before.st_ctim.tv_nsec),
-                .reserved = 0,
-                .blocks = static_cast<uint64_t>(before.st_blocks)};
+        f.id = {before.st_dev, before.st_ino, before.st_mode,
+                before.st_uid, before.st_gid, static_cast<uint32_t>(before.st_nlink)};
         return f;
     }
 

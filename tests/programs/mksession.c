@@ -146,15 +146,8 @@ static int stage(int number, const char* rel) {
         free(bytes);
     }
     if (result == 0) {
-        struct monarch_source_id id = {.dev = st.st_dev,
-                                       .ino = st.st_ino,
-                                       .mode = st.st_mode,
-                                       .uid = st.st_uid,
-                                       .gid = st.st_gid,
-                                       .nlink = (uint32_t)st.st_nlink,
-                                       .ctime_s = st.st_ctim.tv_sec,
-                                       .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
-                                       .blocks = (uint64_t)st.st_blocks};
+        struct monarch_source_id id = {st.st_dev, st.st_ino, st.st_mode,
+                                       st.st_uid, st.st_gid, (uint32_t)st.st_nlink};
         struct timespec times[2] = {st.st_atim, st.st_mtim};
         struct stat copy;
         fchmod(out, st.st_mode & 07777);

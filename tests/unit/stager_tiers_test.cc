@@ -13,7 +13,7 @@ using namespace monarch;
 
 namespace {
 
-const Fetched some{5, 1234567890123456789, {11, 22, 0100640, 33, 44, 2, 55, 66, 0, 8}};
+const Fetched some{5, 1234567890123456789, {11, 22, 0100640, 33, 44, 2}};
 
 std::unique_ptr<TierStore> open_tier(const TestFolder& f) {
     auto tier = TierStore::open("t", f.path, 1 << 20);
