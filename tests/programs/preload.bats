@@ -253,6 +253,8 @@ END
 @test "copies made of the data set are the source's, attributes and all" {
     setfattr -n user.keep -v kept "$DS/$A" 2>/dev/null || python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.keep", b"kept")' "$DS/$A"
     stage 0 $A $B $C
+    # Some programs leave a folder's time alone where it is the same to the second.
+    touch -d "2021-02-03 04:05:06.7" "$DS/train/n01" "$DS/train" "$DS"
     for how in "cp -a" "cp -rp" "rsync -aX" "cp -a --reflink=auto"; do
         rm -rf plain monarch
         $how "$DS/" plain
@@ -260,7 +262,8 @@ END
         diff -r plain monarch
         (cd plain && find . -printf '%p %s %T@ %m %u %g\n' | sort) >"$T/plain"
         (cd monarch && find . -printf '%p %s %T@ %m %u %g\n' | sort) >"$T/monarch"
-        grep -v ' \./\?\. ' "$T/plain" | cmp - <(grep -v ' \./\?\. ' "$T/monarch")
+        [ "$(wc -l <"$T/plain")" -eq 7 ]
+        diff "$T/plain" "$T/monarch"
         python3 -c 'import os, sys
 for f in sys.argv[1:]: print({n: os.getxattr(f, n) for n in os.listxattr(f)})' plain/$A plain/$B >"$T/plain"
         python3 -c 'import os, sys
