@@ -117,3 +117,84 @@ job_runs() {
     [ "$status" -eq 143 ]
     [ ! -e "$(cat "$BATS_TEST_TMPDIR/folder")" ]
 }
+
+# ---- a sandbox's limits: whatever runs wild in one ends by itself, and the machine is as it was ---------------
+
+# bounded OPTION…: runs a sandbox with a mark in its command line, and sees that nothing of it is left.
+bounded() {
+    local before processes
+    before=$(ls -d /tmp/monarch.* "$MONARCH_SANDBOX"/tmp/monarch.* 2>/dev/null | sort) || true
+    run "$BATS_TEST_DIRNAME/sandbox.sh" "$@"
+    processes=$(ps -eo stat=,args= | awk '$1 !~ /^Z/ && /[w]ild-one/')
+    echo "$output"
+    echo "$processes"
+    [ "$processes" = "" ]
+    [ "$(ls -d /tmp/monarch.* "$MONARCH_SANDBOX"/tmp/monarch.* 2>/dev/null | sort)" = "$before" ]
+    [ -z "$(find /sys/fs/cgroup -maxdepth 6 -type d -name 'monarch.*' -newer "$BATS_TEST_TMPDIR" 2>/dev/null)" ]
+}
+
+has_cgroups() {
+    awk '$3 == "cgroup2" || $3 == "cgroup" && $4 ~ /(^|,)memory(,|$)/ { found = 1 } END { exit !found }' /proc/mounts
+}
+
+@test "a fork storm ends in its sandbox, which never holds more processes than it may" {
+    bounded --time 5 --processes 200 bash -c '
+        : wild-one
+        storm() { while :; do (storm) & done; }
+        storm 2>/dev/null &
+        most=0
+        while :; do
+            set -- /proc/[0-9]*
+            ((most >= $#)) || { most=$#; echo "$most"; }
+        done'
+    [ "$status" -eq 124 ]
+    grep -q "^sandbox.sh: ended after 5: bash$" <<<"$output"
+    most=$(grep -x '[0-9]*' <<<"$output" | tail -n 1)
+    [ "$most" -gt 50 ]
+    if has_cgroups; then [ "$most" -le 200 ]; fi
+}
+
+@test "a memory hog ends in its sandbox" {
+    has_cgroups || skip "no cgroups"
+    bounded --time 60 --memory 256M /usr/bin/python3 -c 'import sys
+held = []  # wild-one
+while True:
+    held.append(bytearray(b"x" * (1 << 20)))
+    print(len(held), flush=True)'
+    [ "$status" -eq 137 ]
+    [ "$(grep -x '[0-9]*' <<<"$output" | tail -n 1)" -gt 100 ]
+    [ "$(grep -x '[0-9]*' <<<"$output" | tail -n 1)" -le 256 ]
+    # Files on tmpfs outlive who wrote them: then the sandbox goes as a whole.
+    bounded --time 60 --memory 256M bash -c 'while :; do head -c 16M /dev/zero >>/dev/shm/wild-one; done'
+    [ "$status" -ne 0 ]
+}
+
+@test "a program that sleeps for ever ends with its sandbox's time" {
+    bounded --time 2 bash -c 'trap "" TERM INT; setsid bash -c ": wild-one; sleep 54321" & sleep 54321; echo wild-one'
+    [ "$status" -eq 124 ]
+    [ "$(pgrep -f 'sleep 54321')" = "" ]
+}
+
+@test "the limits are 20 minutes, 12 GiB and 4,000 processes, and wrong options are refused" {
+    has_cgroups || skip "no cgroups"
+    run "$BATS_TEST_DIRNAME/sandbox.sh" bash -c '
+        while IFS=: read -r number controllers path; do
+            for folder in /sys/fs/cgroup/$controllers /sys/fs/cgroup /sys/fs/cgroup/unified; do
+                for file in memory.max memory.limit_in_bytes pids.max; do
+                    [ ! -e "$folder$path/$file" ] || cat "$folder$path/$file"
+                done
+            done
+        done </proc/self/cgroup'
+    echo "$output"
+    [[ $output == *12884901888* && $output == *4000* ]]
+    grep -q '^time_limit=20m ' "$BATS_TEST_DIRNAME/sandbox.sh"
+    run "$BATS_TEST_DIRNAME/sandbox.sh" --time 5
+    [ "$status" -eq 1 ]
+    [[ $output == "sandbox.sh: usage: "* ]]
+    for option in "--memory nonsense" "--time ever" "--processes -1"; do
+        # shellcheck disable=SC2086
+        run "$BATS_TEST_DIRNAME/sandbox.sh" $option true
+        [ "$status" -eq 1 ]
+        [[ $output == "sandbox.sh: $option is no "* ]]
+    done
+}
