@@ -123,11 +123,12 @@ int plan(const PlanOptions& options, const Context& context) {
         return fflush(stdout) == 0 ? 0 : fail("cannot write: check the output");
     }
     if (tiers->empty()) return fail("no tier of this node is ready: see `monarchctl tier list`");
-    std::vector<uint64_t> capacity;
-    for (const auto& t : *tiers) capacity.push_back(t.capacity);
+    std::vector<Room> room;
+    Room links = links_space(manifest);
+    for (const auto& t : *tiers) room.push_back({t.capacity - std::min(t.capacity, links.bytes)});
     // As in the stager: its state file and log lie on the last tier.
-    capacity.back() -= std::min(capacity.back(), store_overhead(manifest));
-    Plan p = make_plan(manifest, prediction.sequence, capacity, {});
+    room.back().bytes -= std::min(room.back().bytes, store_overhead(manifest));
+    Plan p = make_plan(manifest, prediction.sequence, room, {});
     Table total{"plan",
                 {{"dataset", "DATASET"},
                  {"predictor", "PREDICTOR"},

@@ -20,11 +20,13 @@ struct Layout {
     std::string session(const std::string& job_id, int n) const {
         return job(job_id) + "/" + std::to_string(n);
     }
-    // A store's run-time folder: lock (held by its stager) and inbox (numbered messages from attach).
+    // A store's run-time folder: lock (held by its stager), inbox (numbered messages from attach) and grant
+    // (the space it may use now, replaced whenever that changes).
     std::string stores() const { return run + "/stores"; }
     std::string store(int64_t id) const { return stores() + "/" + std::to_string(id); }
     std::string lock(int64_t id) const { return store(id) + "/lock"; }
     std::string inbox(int64_t id) const { return store(id) + "/inbox"; }
+    std::string grant(int64_t id) const { return store(id) + "/grant"; }
     std::string run_trash() const { return run + "/trash"; }
 };
 

@@ -17,6 +17,70 @@ std::string counter_columns() {
     for (const char* name : counter_names) columns += std::string(", ") + name;
     return columns;
 }
+
+// Each kind of row is read in one place: its columns, and the row they make.
+
+#define RESERVATION_COLUMNS "position, tier, path, tmpfs, bytes, share, most, capacity"
+Reservation reservation_of(const Stmt& row) {
+    return {static_cast<int>(row.integer(0)),
+            row.text(1),
+            row.text(2),
+            row.integer(3) != 0,
+            static_cast<uint64_t>(row.integer(4)),
+            static_cast<uint64_t>(row.integer(5)),
+            static_cast<uint64_t>(row.integer(6)),
+            static_cast<uint64_t>(row.integer(7))};
+}
+
+#define STORE_COLUMNS \
+    "id, uid, gid, name, source, boot_id, created_at, stager_pid, stager_start, config, job"
+StoreRow store_of(const Stmt& row) {
+    StoreRow r;
+    r.id = row.integer(0);
+    r.uid = row.integer(1);
+    r.gid = row.integer(2);
+    r.name = row.text(3);
+    r.source = row.text(4);
+    r.boot_id = row.text(5);
+    r.created_at = row.integer(6);
+    r.stager_pid = row.integer(7);
+    r.stager_start = static_cast<uint64_t>(row.integer(8));
+    r.config = row.text(9);
+    r.job = row.text(10);
+    return r;
+}
+
+#define LEASE_COLUMNS                                                                                     \
+    "id, store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, ended_at, outcome, " \
+    "note, predictor"
+constexpr int lease_counters = 15;  // the first counter's column
+LeaseRow lease_of(const Stmt& row) {
+    LeaseRow r;
+    r.id = row.integer(0);
+    if (!row.null(1)) r.store_id = row.integer(1);
+    r.job = row.text(2);
+    r.restart = row.integer(3);
+    r.session = row.integer(4);
+    r.node = row.text(5);
+    r.partition = row.text(6);
+    r.uid = row.integer(7);
+    r.name = row.text(8);
+    r.boot_id = row.text(9);
+    r.attached_at = row.integer(10);
+    if (!row.null(11)) r.ended_at = row.integer(11);
+    r.outcome = row.text(12);
+    r.note = row.text(13);
+    r.predictor = row.text(14);
+    for (size_t i = 0; i < counter_names.size(); i++)
+        counter(r.counters, i) = static_cast<uint64_t>(row.integer(lease_counters + static_cast<int>(i)));
+    return r;
+}
+
+#define TRASH_COLUMNS "path, tier, tmpfs, bytes, stuck"
+TrashRow trash_of(const Stmt& row) {
+    return {row.text(0), row.text(1), row.integer(2) != 0, static_cast<uint64_t>(row.integer(3)),
+            row.integer(4) != 0};
+}
 }  // namespace
 
 Result<Ledger> Ledger::open(const std::string& path, int busy_ms) {
@@ -53,43 +117,34 @@ Status Ledger::finish(Stmt& stmt) {
     return Done{};
 }
 
+std::vector<Reservation> Ledger::reservations(int64_t store_id) {
+    Stmt get = db_.prepare("SELECT " RESERVATION_COLUMNS
+                           " FROM reservation WHERE store_id = ? ORDER BY position");
+    get.bind(1, store_id);
+    std::vector<Reservation> rows;
+    while (get.step()) rows.push_back(reservation_of(get));
+    failed_ = failed_ || get.failed();
+    return rows;
+}
+
 std::vector<StoreRow> Ledger::read_stores(Stmt get) {
     std::vector<StoreRow> rows;
     while (get.step()) {
-        StoreRow r;
-        r.id = get.integer(0);
-        r.uid = get.integer(1);
-        r.gid = get.integer(2);
-        r.name = get.text(3);
-        r.source = get.text(4);
-        r.boot_id = get.text(5);
-        r.created_at = get.integer(6);
-        r.stager_pid = get.integer(7);
-        r.stager_start = static_cast<uint64_t>(get.integer(8));
-        r.config = get.text(9);
-        Stmt tiers = db_.prepare(
-            "SELECT position, tier, path, tmpfs, bytes FROM reservation WHERE store_id = ? ORDER BY "
-            "position");
-        tiers.bind(1, r.id);
-        while (tiers.step())
-            r.tiers.push_back({static_cast<int>(tiers.integer(0)), tiers.text(1), tiers.text(2),
-                               tiers.integer(3) != 0, static_cast<uint64_t>(tiers.integer(4))});
-        failed_ = failed_ || tiers.failed();
-        rows.push_back(std::move(r));
+        rows.push_back(store_of(get));
+        rows.back().tiers = reservations(rows.back().id);
     }
     failed_ = failed_ || get.failed();
     return rows;
 }
 
-#define STORE_COLUMNS \
-    "SELECT id, uid, gid, name, source, boot_id, created_at, stager_pid, stager_start, config FROM store "
+#define SELECT_STORE "SELECT " STORE_COLUMNS " FROM store "
 
 std::vector<StoreRow> Ledger::stores() {
-    return read_stores(db_.prepare(STORE_COLUMNS "ORDER BY id"));
+    return read_stores(db_.prepare(SELECT_STORE "ORDER BY id"));
 }
 
 std::optional<StoreRow> Ledger::store(int64_t id) {
-    Stmt get = db_.prepare(STORE_COLUMNS "WHERE id = ?");
+    Stmt get = db_.prepare(SELECT_STORE "WHERE id = ?");
     get.bind(1, id);
     auto rows = read_stores(std::move(get));
     if (rows.empty()) return std::nullopt;
@@ -97,7 +152,7 @@ std::optional<StoreRow> Ledger::store(int64_t id) {
 }
 
 std::optional<StoreRow> Ledger::find_store(int64_t uid, const std::string& source) {
-    Stmt get = db_.prepare(STORE_COLUMNS "WHERE uid = ? AND source = ?");
+    Stmt get = db_.prepare(SELECT_STORE "WHERE uid = ? AND source = ?");
     get.bind(1, uid).bind_blob(2, source);
     auto rows = read_stores(std::move(get));
     if (rows.empty()) return std::nullopt;
@@ -106,13 +161,14 @@ std::optional<StoreRow> Ledger::find_store(int64_t uid, const std::string& sourc
 
 Result<int64_t> Ledger::add_store(const StoreRow& r) {
     Stmt put = db_.prepare(
-        "INSERT INTO store (uid, gid, name, source, boot_id, created_at) VALUES (?, ?, ?, ?, ?, ?)");
+        "INSERT INTO store (uid, gid, name, source, boot_id, created_at, job) VALUES (?, ?, ?, ?, ?, ?, ?)");
     put.bind(1, r.uid)
         .bind(2, r.gid)
         .bind_text(3, r.name)
         .bind_blob(4, r.source)
         .bind_text(5, r.boot_id)
-        .bind(6, r.created_at);
+        .bind(6, r.created_at)
+        .bind_text(7, r.job);
     if (Status s = finish(put); !s.ok()) return Error{s.error()};
     return db_.last_id();
 }
@@ -137,20 +193,34 @@ Status Ledger::remove_store(int64_t id) {
 
 Status Ledger::reserve(int64_t store_id, const Reservation& r) {
     Stmt put = db_.prepare(
-        "INSERT INTO reservation (store_id, position, tier, path, tmpfs, bytes) VALUES (?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT (store_id, tier) DO UPDATE SET bytes = excluded.bytes");
+        "INSERT INTO reservation (store_id, " RESERVATION_COLUMNS
+        ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (store_id, tier) DO UPDATE SET bytes = excluded.bytes, share = excluded.share");
     put.bind(1, store_id).bind(2, r.position).bind_text(3, r.tier).bind_blob(4, r.path).bind(5, r.tmpfs);
-    put.bind(6, static_cast<int64_t>(r.bytes));
+    int n = 6;
+    for (uint64_t bytes : {r.bytes, r.share, r.most, r.capacity}) put.bind(n++, static_cast<int64_t>(bytes));
     return finish(put);
 }
 
-uint64_t Ledger::used(const std::string& path) {
-    Stmt get = db_.prepare(
-        "SELECT (SELECT coalesce(sum(bytes), 0) FROM reservation WHERE path = ?1) + "
-        "(SELECT coalesce(sum(bytes), 0) FROM trash WHERE tier = ?1)");
+uint64_t Ledger::sum(const char* sql, const std::string& path) {
+    Stmt get = db_.prepare(sql);
     get.bind_blob(1, path);
     // What cannot be read counts as full.
     return get.step() ? static_cast<uint64_t>(get.integer(0)) : UINT64_MAX;
+}
+
+uint64_t Ledger::used(const std::string& path) {
+    return sum(
+        "SELECT (SELECT coalesce(sum(bytes), 0) FROM reservation WHERE path = ?1) + "
+        "(SELECT coalesce(sum(bytes), 0) FROM trash WHERE tier = ?1)",
+        path);
+}
+
+uint64_t Ledger::promised(const std::string& path) {
+    return sum(
+        "SELECT (SELECT coalesce(sum(share), 0) FROM reservation WHERE path = ?1) + "
+        "(SELECT coalesce(sum(bytes), 0) FROM trash WHERE tier = ?1 AND stuck)",
+        path);
 }
 
 Result<int64_t> Ledger::add_lease(const LeaseRow& r) {
@@ -192,35 +262,11 @@ Status Ledger::end_lease(int64_t id, const std::string& outcome, const Counters&
 
 std::vector<LeaseRow> Ledger::leases(const std::string& where, std::optional<std::string> text,
                                      std::optional<int64_t> number) {
-    Stmt get = db_.prepare(
-        "SELECT id, store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, "
-        "ended_at, outcome, "
-        "note, predictor" +
-        counter_columns() + " FROM lease " + where + " ORDER BY id");
+    Stmt get = db_.prepare("SELECT " LEASE_COLUMNS + counter_columns() + " FROM lease " + where + " ORDER BY id");
     if (text) get.bind_text(1, *text);
     if (number) get.bind(1, *number);
     std::vector<LeaseRow> rows;
-    while (get.step()) {
-        LeaseRow r;
-        r.id = get.integer(0);
-        if (!get.null(1)) r.store_id = get.integer(1);
-        r.job = get.text(2);
-        r.restart = get.integer(3);
-        r.session = get.integer(4);
-        r.node = get.text(5);
-        r.partition = get.text(6);
-        r.uid = get.integer(7);
-        r.name = get.text(8);
-        r.boot_id = get.text(9);
-        r.attached_at = get.integer(10);
-        if (!get.null(11)) r.ended_at = get.integer(11);
-        r.outcome = get.text(12);
-        r.note = get.text(13);
-        r.predictor = get.text(14);
-        for (size_t i = 0; i < counter_names.size(); i++)
-            counter(r.counters, i) = static_cast<uint64_t>(get.integer(15 + static_cast<int>(i)));
-        rows.push_back(std::move(r));
-    }
+    while (get.step()) rows.push_back(lease_of(get));
     failed_ = failed_ || get.failed();
     return rows;
 }
@@ -243,17 +289,16 @@ std::vector<LeaseRow> Ledger::all_leases() {
 }
 
 Status Ledger::add_trash(const TrashRow& r) {
-    Stmt put = db_.prepare("INSERT OR REPLACE INTO trash (path, tier, tmpfs, bytes) VALUES (?, ?, ?, ?)");
+    Stmt put = db_.prepare("INSERT OR REPLACE INTO trash (" TRASH_COLUMNS ") VALUES (?, ?, ?, ?, ?)");
     put.bind_blob(1, r.path).bind_blob(2, r.tier).bind(3, r.tmpfs).bind(4, static_cast<int64_t>(r.bytes));
+    put.bind(5, r.stuck);
     return finish(put);
 }
 
 std::vector<TrashRow> Ledger::trash() {
-    Stmt get = db_.prepare("SELECT path, tier, tmpfs, bytes FROM trash");
+    Stmt get = db_.prepare("SELECT " TRASH_COLUMNS " FROM trash");
     std::vector<TrashRow> rows;
-    while (get.step())
-        rows.push_back(
-            {get.text(0), get.text(1), get.integer(2) != 0, static_cast<uint64_t>(get.integer(3))});
+    while (get.step()) rows.push_back(trash_of(get));
     return rows;
 }
 

@@ -19,7 +19,10 @@ struct Reservation {
     std::string tier;  // its name
     std::string path;  // the tier's folder
     bool tmpfs = false;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;     // may be used now
+    uint64_t share = 0;     // promised: `bytes` grows to it as trash is deleted
+    uint64_t most = 0;      // for all stores of the job together
+    uint64_t capacity = 0;  // of the tier, when the store was made
 };
 
 struct StoreRow {
@@ -30,6 +33,7 @@ struct StoreRow {
     int64_t stager_pid = 0;
     uint64_t stager_start = 0;
     std::string config;  // what its stager is started with (core/fields.h)
+    std::string job;     // which made it
     std::vector<Reservation> tiers;
 };
 
@@ -52,6 +56,7 @@ struct TrashRow {
     std::string tier;  // the tier's folder
     bool tmpfs = false;
     uint64_t bytes = 0;
+    bool stuck = false;  // it could not be deleted: nobody waits for it
 };
 
 class Ledger {
@@ -72,10 +77,12 @@ class Ledger {
     Status set_stager(int64_t id, int64_t pid, uint64_t start);
     Status set_config(int64_t id, const std::string& config);
     Status remove_store(int64_t id);
-    Status reserve(int64_t store_id, const Reservation& r);  // inserts, or sets its bytes
+    Status reserve(int64_t store_id, const Reservation& r);  // inserts, or sets its bytes and share
 
     // Bytes that nobody may take any more on the tier at `path`: reservations and what is not deleted yet.
     uint64_t used(const std::string& path);
+    // Bytes that nobody may be promised any more there: shares, and what could not be deleted.
+    uint64_t promised(const std::string& path);
 
     Result<int64_t> add_lease(const LeaseRow& row);
     // The data set is not staged after all: the lease stays, without a store, until the job ends.
@@ -103,6 +110,8 @@ class Ledger {
     std::vector<LeaseRow> leases(const std::string& where, std::optional<std::string> text,
                                  std::optional<int64_t> number);
     std::vector<StoreRow> read_stores(Stmt get);
+    std::vector<Reservation> reservations(int64_t store_id);
+    uint64_t sum(const char* sql, const std::string& path);
     Status finish(Stmt& stmt);
     Db db_;
     bool failed_ = false;

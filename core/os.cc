@@ -117,13 +117,29 @@ bool move_up(int dir, const char* name, int top, uint64_t& number) {
     }
 }
 
+// One removal of a tree under way.
+struct Removal {
+    const std::function<void(uint64_t)>& freed;
+    uint64_t number = 0;  // of the next folder that moves up
+
+    bool unlink(int dir, const char* name) {
+        struct stat st;
+        uint64_t bytes = 0;
+        if (freed && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
+            bytes = static_cast<uint64_t>(st.st_blocks) * 512;
+        if (unlinkat(dir, name, 0) != 0) return false;
+        if (bytes) freed(bytes);
+        return true;
+    }
+};
+
 // Removes what `dir` holds but for folders in it that are not empty: these move into `top` under numbers, so
 // that neither the stack nor the descriptors grow with the depth of a tree that a user made. Returns how many
 // entries stay for good.
-uint64_t empty_folder(int dir, int top, uint64_t& number);
+uint64_t empty_folder(int dir, int top, Removal& removal);
 
 // A folder of the tree in `parent`. Takes what is in it apart; empty, it goes.
-uint64_t remove_folder(int parent, const char* name, dev_t device, int top, uint64_t& number) {
+uint64_t remove_folder(int parent, const char* name, dev_t device, int top, Removal& removal) {
     if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
     Fd dir(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     // Its owner may have taken the rights from itself.
@@ -133,12 +149,12 @@ uint64_t remove_folder(int parent, const char* name, dev_t device, int top, uint
     if (!dir) return errno == ENOENT ? 0 : 1;
     if (fstat(dir.get(), &st) != 0 || st.st_dev != device) return 1;
     if ((st.st_mode & 0700) != 0700) fchmod(dir.get(), 0700);
-    uint64_t left = empty_folder(dir.get(), top < 0 ? dir.get() : top, number);
+    uint64_t left = empty_folder(dir.get(), top < 0 ? dir.get() : top, removal);
     if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return left;
     return left + 1;
 }
 
-uint64_t empty_folder(int dir, int top, uint64_t& number) {
+uint64_t empty_folder(int dir, int top, Removal& removal) {
     struct stat st;
     if (fstat(dir, &st) != 0) return 1;
     uint64_t left = 0;
@@ -153,32 +169,32 @@ uint64_t empty_folder(int dir, int top, uint64_t& number) {
         }
         while (dirent* e = readdir(entries.get())) {
             if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-            if (unlinkat(dir, e->d_name, 0) == 0 || errno == ENOENT) continue;
+            if (removal.unlink(dir, e->d_name) || errno == ENOENT) continue;
             if (errno != EISDIR && errno != EPERM) {
                 left++;
                 continue;
             }
-            uint64_t before = number;
+            uint64_t before = removal.number;
             if (dir == top) {
-                left += remove_folder(dir, e->d_name, st.st_dev, top, number);
-                again = again || number != before;  // what moved up has to be seen
+                left += remove_folder(dir, e->d_name, st.st_dev, top, removal);
+                again = again || removal.number != before;  // what moved up has to be seen
                 continue;
             }
             if (unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT) continue;
             (void)fchmodat(dir, e->d_name, 0700, AT_SYMLINK_NOFOLLOW);  // moving it writes to it
-            left += !move_up(dir, e->d_name, top, number);
+            left += !move_up(dir, e->d_name, top, removal.number);
         }
     }
     return left;
 }
 }  // namespace
 
-uint64_t remove_tree(const std::string& path) {
+uint64_t remove_tree(const std::string& path, const std::function<void(uint64_t)>& freed) {
     struct stat st;
     if (lstat(path.c_str(), &st) != 0) return errno == ENOENT ? 0 : 1;
     if (!S_ISDIR(st.st_mode)) return unlink(path.c_str()) == 0 || errno == ENOENT ? 0 : 1;
-    uint64_t number = 0;
-    return remove_folder(AT_FDCWD, path.c_str(), st.st_dev, -1, number);
+    Removal removal{freed};
+    return remove_folder(AT_FDCWD, path.c_str(), st.st_dev, -1, removal);
 }
 
 std::string boot_id() {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,8 +50,9 @@ Status make_dir(const std::string& path, mode_t mode, uid_t uid = uid_t(-1), gid
 Status make_dirs(const std::string& path, mode_t mode);
 
 // Removes a tree without following links or leaving its file system; what is gone already is no error.
-// Returns how many entries could not be removed.
-uint64_t remove_tree(const std::string& path);
+// Returns how many entries could not be removed. `freed`, if any, is called with the bytes of disk that each
+// file held which is gone now.
+uint64_t remove_tree(const std::string& path, const std::function<void(uint64_t)>& freed = {});
 
 // /proc/sys/kernel/random/boot_id, "" when unreadable.
 std::string boot_id();

@@ -30,7 +30,7 @@
 #define MONARCH_PAGE_MAGIC 0x4d4f4e41524b5031ULL /* "MONARKP1" */
 #define MONARCH_RING_MAGIC 0x4d4f4e41524b5231ULL
 #define MONARCH_IDS_MAGIC 0x4d4f4e41524b4931ULL
-#define MONARCH_SHM_VERSION 1
+#define MONARCH_SHM_VERSION 2
 
 #define MONARCH_MAX_TIERS 8
 #define MONARCH_MAX_SESSIONS 16 /* data sets a job */
@@ -102,6 +102,12 @@ struct monarch_page {
     uint32_t
         drained; /* set by the stager once `ended` is seen and the ring is empty: the counters are final */
     char canonical[4096]; /* NUL-terminated */
+
+    /* What the whole data set takes on the tiers, set by the stager before `need_known`; root clamps it. */
+    uint64_t need_bytes;                    /* files and folders, whichever tiers they are on */
+    uint64_t need_fixed[MONARCH_MAX_TIERS]; /* and on each tier whatever lies there: links, state, tables */
+    uint32_t need_known; /* written last, with release order */
+    uint32_t reserved;
 };
 
 /* The ring: producers never wait. A producer takes a number with fetch_add(&head), writes slot[number %

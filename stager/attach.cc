@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <linux/fs.h>
 #include <pwd.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <syslog.h>
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -37,7 +37,6 @@ struct Wanted {
     DatasetSpec spec;
     std::string source, manifest;
     std::string refused;  // why it is not staged; "" so far
-    std::vector<Reservation> space;
     StoreRow store;
     bool new_store = false;
     int session = -1;
@@ -55,9 +54,10 @@ class Attach {
     void policy();
     const std::string& order_of(const Wanted& w) const;
     std::string pays(const Wanted& w) const;
-    std::vector<Reservation> space_for(size_t datasets);
+    std::vector<Reservation> space_for(size_t stores);
+    std::string who_holds();
     Status lease();
-    Status lease_one(Wanted& w, size_t datasets);
+    Status lease_one(Wanted& w, const std::vector<Reservation>& space);
     Status make_store(Wanted& w);
     Status make_tier_folder(const Wanted& w, const Reservation& r);
     Status make_session(Wanted& w);
@@ -222,9 +222,9 @@ std::string Attach::pays(const Wanted& w) const {
            " nodes read a file less than once here: say more --monarch-epochs, or the order if you know it";
 }
 
-// What one data set of the job may take on each tier, at most: option, else the job's share; policy; what is
-// free.
-std::vector<Reservation> Attach::space_for(size_t datasets) {
+// What each of the job's new stores is promised on each tier: an even part of what the job may take at most
+// (option, else its share of the node; policy) and nobody else was promised. `bytes` is what is free of it now.
+std::vector<Reservation> Attach::space_for(size_t stores) {
     std::vector<Reservation> list;
     double share = strtod(request_.get("cpu_share", "1").c_str(), nullptr);
     if (!(share > 0 && share <= 1)) share = 1;
@@ -233,8 +233,10 @@ std::vector<Reservation> Attach::space_for(size_t datasets) {
     if (options_.capacity.given && options_.capacity.by_tier.empty()) {
         uint64_t all = 0;
         for (const auto& t : tiers) all += t.capacity;
-        total = options_.capacity.total.of(all) / datasets;
+        total = options_.capacity.total.of(all);
     }
+    std::map<std::string, uint64_t> trash;
+    for (const auto& row : node_->ledger.trash()) trash[row.tier] += row.bytes;
     int position = 0;
     for (const auto& t : tiers) {
         int here = position++;
@@ -245,28 +247,52 @@ std::vector<Reservation> Attach::space_for(size_t datasets) {
         uint64_t most = t.capacity;
         if (!options_.capacity.by_tier.empty()) {
             auto named = options_.capacity.by_tier.find(t.tier.name);
-            most = named == options_.capacity.by_tier.end() ? 0 : named->second.of(t.capacity) / datasets;
+            most = named == options_.capacity.by_tier.end() ? 0 : named->second.of(t.capacity);
         } else if (!options_.capacity.given) {
-            most = static_cast<uint64_t>(static_cast<double>(t.capacity) * share) / datasets;
+            most = static_cast<uint64_t>(static_cast<double>(t.capacity) * share);
         }
         if (rule_->limits_capacity) {
             auto limit = rule_->max_capacity.find(t.tier.name);
-            most = std::min(most,
-                            limit == rule_->max_capacity.end() ? 0 : limit->second.of(t.capacity) / datasets);
+            most = std::min(most, limit == rule_->max_capacity.end() ? 0 : limit->second.of(t.capacity));
         }
-        most = std::min({most, total, t.capacity - std::min(t.capacity, t.used)});
+        most = std::min({most, total, t.capacity});
+        uint64_t promised = std::min(t.capacity, node_->ledger.promised(t.path)), unused = UINT64_MAX;
         struct statvfs fs;
         if (!t.tier.tmpfs && statvfs(t.path.c_str(), &fs) == 0)
-            most = std::min<uint64_t>(most, fs.f_bavail * fs.f_frsize);
-        most = most / 4096 * 4096;
-        if (most < smallest_reservation) continue;
-        total -= total == UINT64_MAX ? 0 : most;
-        list.push_back({here, t.tier.name, t.path, t.tier.tmpfs, most});
+            unused = static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize + trash[t.path];
+        uint64_t each = std::min({most, t.capacity - promised, unused}) / stores / 4096 * 4096;
+        if (each < smallest_reservation) continue;
+        total -= total == UINT64_MAX ? 0 : each * stores;
+        uint64_t now = (t.capacity - std::min(t.capacity, t.used)) / stores / 4096 * 4096;
+        list.push_back({here, t.tier.name, t.path, t.tier.tmpfs, std::min(each, now), each, most, t.capacity});
     }
     return list;
 }
 
-Status Attach::lease_one(Wanted& w, size_t datasets) {
+// For who gets no space: whose it is.
+std::string Attach::who_holds() {
+    std::string text;
+    for (const auto& tier : tier_use(*node_)) {
+        std::set<std::string> jobs;
+        uint64_t held = 0;
+        for (const auto& store : node_->ledger.stores())
+            for (const auto& r : store.tiers) {
+                if (r.path != tier.path || r.share == 0) continue;
+                held += r.share;
+                for (const auto& lease : node_->ledger.live_leases_of_store(store.id)) jobs.insert(lease.job);
+            }
+        uint64_t stuck = node_->ledger.promised(tier.path) - held;
+        if (!tier.ready || held + stuck == 0) continue;
+        text += (text.empty() ? "" : "; ") + tier.tier.name + ", of " + format_bytes(tier.capacity) + ": ";
+        std::string names;
+        for (const auto& job : jobs) names += (names.empty() ? "" : ", ") + job;
+        if (held > 0) text += format_bytes(held) + " held by job " + names;
+        if (stuck > 0) text += std::string(held ? ", " : "") + format_bytes(stuck) + " that cannot be deleted";
+    }
+    return text.empty() ? "less than 1 MiB is allowed or there: see monarchctl status" : text;
+}
+
+Status Attach::lease_one(Wanted& w, const std::vector<Reservation>& space) {
     Ledger& ledger = node_->ledger;
     LeaseRow row;
     row.job = job_;
@@ -279,28 +305,30 @@ Status Attach::lease_one(Wanted& w, size_t datasets) {
     row.boot_id = boot_id();
     row.attached_at = now_s();
     row.outcome = "attached";
-    auto store = w.refused.empty() ? ledger.find_store(uid_, w.source) : std::nullopt;
-    if (store) {
-        w.store = std::move(*store);
-    } else if (w.refused.empty()) {
-        w.space = space_for(datasets);
-        if (w.space.empty()) w.refused = "no space for it on this node's tiers: see monarchctl status";
-    }
+    if (w.refused.empty() && w.new_store && space.empty())
+        w.refused = "no space for it on this node's tiers: " + who_holds();
     if (!w.refused.empty()) {
         row.outcome = "refused";
         row.note = w.refused;
         auto id = ledger.add_lease(row);
         return id ? Status(Done{}) : Status(Error{id.error()});
     }
-    if (!store) {
-        w.new_store = true;
-        w.store = {0, uid_, gid_, w.spec.name, w.source, row.boot_id, row.attached_at, 0, 0, "", w.space};
+    if (w.new_store) {
+        w.store.uid = uid_;
+        w.store.gid = gid_;
+        w.store.name = w.spec.name;
+        w.store.source = w.source;
+        w.store.boot_id = row.boot_id;
+        w.store.created_at = row.attached_at;
+        w.store.job = job_;
+        w.store.tiers = space;
         auto id = ledger.add_store(w.store);
         if (!id) return Error{id.error()};
         w.store.id = *id;
-        for (const auto& r : w.space)
+        for (const auto& r : space)
             if (Status s = ledger.reserve(*id, r); !s.ok()) return s;
-        if (Status s = ledger.set_config(*id, stager_config(w).format()); !s.ok()) return s;
+        w.store.config = stager_config(w).format();
+        if (Status s = ledger.set_config(*id, w.store.config); !s.ok()) return s;
     }
     row.store_id = w.store.id;
     auto id = ledger.add_lease(row);
@@ -309,13 +337,21 @@ Status Attach::lease_one(Wanted& w, size_t datasets) {
 
 // Reserves for all data sets of the job in one transaction.
 Status Attach::lease() {
-    size_t datasets = static_cast<size_t>(std::max<ptrdiff_t>(
-        1, std::count_if(wanted_.begin(), wanted_.end(), [](const Wanted& w) { return w.refused.empty(); })));
     if (Status s = node_->ledger.begin(); !s.ok()) return s;
+    size_t stores = 0;
+    for (auto& w : wanted_) {
+        if (!w.refused.empty()) continue;
+        auto held = node_->ledger.find_store(uid_, w.source);
+        w.new_store = !held;
+        if (held) w.store = std::move(*held);
+        stores += w.new_store;
+    }
+    std::vector<Reservation> space;
+    if (stores > 0) space = space_for(stores);
     int session = 0;
     for (auto& w : wanted_) {
         w.session = session;
-        if (Status s = lease_one(w, datasets); !s.ok()) {
+        if (Status s = lease_one(w, space); !s.ok()) {
             node_->ledger.rollback();
             return s;
         }
@@ -334,14 +370,7 @@ Status Attach::make_tier_folder(const Wanted& w, const Reservation& r) {
     std::string data = tier_data(r.path, w.store.id);
     if (!r.tmpfs) return make_dir(data, 0700, uid_, gid_);
     if (Status s = make_dir(data, 0700); !s.ok()) return s;
-    std::string options = "size=" + std::to_string(r.bytes) +
-                          ",nr_inodes=" + std::to_string(r.bytes / 2048 + 4096) +
-                          ",mode=0700,uid=" + std::to_string(uid_) + ",gid=" + std::to_string(gid_);
-    unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOATIME;
-    if (mount("monarch", data.c_str(), "tmpfs", flags, (options + ",noswap").c_str()) == 0) return Done{};
-    if (mount("monarch", data.c_str(), "tmpfs", flags, options.c_str()) == 0)
-        return Done{};  // before Linux 6.4
-    return os_error("mount a tmpfs on", data);
+    return node_->mount_tmpfs(w.store, r, false);
 }
 
 Status Attach::make_store(Wanted& w) {
@@ -350,6 +379,7 @@ Status Attach::make_store(Wanted& w) {
     std::string dir = node_->at.store(w.store.id);
     if (Status s = make_dir(dir, 0711, geteuid()); !s.ok()) return s;
     if (Status s = make_dir(node_->at.inbox(w.store.id), 0711, geteuid()); !s.ok()) return s;
+    if (Status s = node_->write_grant(w.store, false); !s.ok()) return s;
     return make_user_file(node_->at.lock(w.store.id), 0, nullptr, 0, uid_, gid_);
 }
 
@@ -368,7 +398,6 @@ Fields Attach::stager_config(const Wanted& w) const {
     for (const auto& r : w.store.tiers) {
         f.add("tier", r.tier);
         f.add("data", tier_data(r.path, w.store.id));
-        f.add("bytes", std::to_string(r.bytes));
     }
     return f;
 }
@@ -508,8 +537,7 @@ bool Attach::start_stagers() {
     bool all = true;
     for (auto& w : wanted_) {
         if (!w.refused.empty() || (!w.new_store && node_->stager_lives(w.store))) continue;
-        auto config = Fields::parse(node_->ledger.store(w.store.id).value_or(w.store).config);
-        Status s = config ? node_->start_stager(w.store, *config) : Status(Error{config.error()});
+        Status s = node_->start_stager(w.store);
         if (s.ok()) continue;
         give_up(w, s.error());
         all = false;
@@ -531,11 +559,10 @@ int Attach::run() {
                            "",
                            checked.error(),
                            {},
-                           {},
                            false,
                            -1});
     for (const auto& spec : options_.datasets)
-        if (checked.ok()) wanted_.push_back({spec, "", "", "", {}, {}, false, -1});
+        if (checked.ok()) wanted_.push_back({spec, "", "", "", {}, false, -1});
     auto node = Node::open(settings_.config, settings_.user);
     if (!node) return without_ledger(node.error());
     node_ = std::make_unique<Node>(std::move(*node));
@@ -552,6 +579,7 @@ int Attach::run() {
     policy();
     // From here to the stager's start one attach at a time: another job for the same store finds it whole.
     Fd turn = node_->take_turn();
+    node_->settle();  // what others do not need is there for this job
     // The ledger first: a folder that no lease owns is the reaper's.
     if (Status s = lease(); !s.ok()) {
         for (auto& w : wanted_)

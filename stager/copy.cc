@@ -24,23 +24,53 @@ Copier::Copier(Source& source, const Manifest& manifest, std::vector<std::unique
                unsigned streams, uint64_t bytes_per_s)
     : source_(source), manifest_(manifest), tiers_(tiers), streams_(streams), throttle_(bytes_per_s) {}
 
-void Copier::start(std::vector<Placement> copies) {
-    copies_ = std::move(copies);
+void Copier::start() {
     running_ = streams_;
     // Detached: a stream can hang in the source for ever and must not hold up the end of the process.
     for (unsigned n = 0; n < streams_; n++) std::thread([this] { stream(); }).detach();
 }
 
+void Copier::add(const std::vector<Placement>& copies) {
+    std::lock_guard lock(mutex_);
+    queue_.insert(queue_.end(), copies.begin(), copies.end());
+    changed_.notify_all();
+}
+
+std::vector<Placement> Copier::withdraw() {
+    std::lock_guard lock(mutex_);
+    std::vector<Placement> left(queue_.begin(), queue_.end());
+    queue_.clear();
+    return left;
+}
+
+bool Copier::finished() {
+    std::lock_guard lock(mutex_);
+    return queue_.empty() && copying_ == 0;
+}
+
+void Copier::stop() {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+}
+
 void Copier::stream() {
+    std::unique_lock lock(mutex_);
     for (;;) {
-        size_t n = next_++;
-        if (n >= copies_.size() || stop_) break;
-        CopyResult r = copy(copies_[n]);
+        changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+        if (stop_) break;
+        Placement p = queue_.front();
+        queue_.pop_front();
+        copying_++;
+        lock.unlock();
+        CopyResult r = copy(p);
+        lock.lock();
+        copying_--;
         if (stop_ && r.what == Copied::failed) break;
-        std::lock_guard lock(mutex_);
         results_.push_back(std::move(r));
-        done_++;
     }
+    // Last: whoever waits for it may end the process, or this object.
+    lock.unlock();
     running_--;
 }
 

@@ -1,10 +1,11 @@
-// The copy engine: streams that take placements in plan order, fetch each file from the source and publish
-// it.
+// The copy engine: streams that take placements from a queue, first come first served, fetch each file from the
+// source and publish it.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -46,15 +47,19 @@ class Copier {
     Copier(Source& source, const Manifest& manifest, std::vector<std::unique_ptr<TierStore>>& tiers,
            unsigned streams, uint64_t bytes_per_s);
     ~Copier() { stop(); }
-    // Starts the streams on `copies`. Called once.
-    void start(std::vector<Placement> copies);
+    // Starts the streams. Called once.
+    void start();
+    // Puts copies at the end of the queue.
+    void add(const std::vector<Placement>& copies);
+    // Takes what no stream has begun from the queue again.
+    std::vector<Placement> withdraw();
     // Results since the last call, in the order they happened.
     std::vector<CopyResult> take_results();
     // Every copy has its result (which take_results() has handed out or will).
-    bool finished() const { return done_ == copies_.size(); }
+    bool finished();
     // Ends after the blocks in flight. A stream that hangs in the source is left alone: it holds the process,
     // so the caller ends with _exit().
-    void stop() { stop_ = true; }
+    void stop();
     // Waits for the streams up to `milliseconds`; whether all have ended.
     bool wait_stopped(unsigned milliseconds);
 
@@ -68,11 +73,12 @@ class Copier {
     std::vector<std::unique_ptr<TierStore>>& tiers_;
     unsigned streams_;
     Throttle throttle_;
-    std::vector<Placement> copies_;
-    std::atomic<size_t> next_{0}, done_{0};
     std::atomic<bool> stop_{false};
     std::atomic<unsigned> running_{0};
     std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<Placement> queue_;
+    size_t copying_ = 0;
     std::vector<CopyResult> results_;
 };
 

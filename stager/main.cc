@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", "monarch-stager " MONARCH_VERSION);
     app.require_subcommand(1);
     std::string config = MONARCH_SYSCONFDIR "/monarch", node, user_run, user_state;
-    bool user = false;
+    bool user = false, background = false;
     auto* attach_command =
         app.add_subcommand("attach", "Give a job its lease; the request comes on standard input");
     auto* detach_command =
@@ -67,6 +67,8 @@ int main(int argc, char** argv) {
     reap_command->add_option("--node", node, "Slurm's name of this node, for %n in the configuration");
     auto* run_folder = reap_command->add_option("--run", user_run, "Run-time folder of monarchctl run");
     reap_command->add_option("--state", user_state, "State folder of monarchctl run")->needs(run_folder);
+    reap_command->add_flag("--background", background,
+                           "Stay until every store has the space that it is to have (attach and detach start it)");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
@@ -78,5 +80,5 @@ int main(int argc, char** argv) {
     if (*attach_command) return with_request(attach, config);
     if (*detach_command) return with_request(detach, config);
     if (*run_command) return run_from_stdin();
-    return reap(config, node, user_run, user_state);
+    return reap(config, node, user_run, user_state, background);
 }

@@ -160,14 +160,6 @@ bool runner_is_gone(const std::string& job) {
     return static_cast<size_t>(length) == job.size() && process_start(static_cast<pid_t>(pid)) != start;
 }
 
-// A store's folder out of the way for good: first what is mounted in it, then the rest.
-uint64_t remove_store_tree(const std::string& path) {
-    std::string data = path + "/data";
-    while (umount2(data.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
-    }
-    return remove_tree(path);
-}
-
 }  // namespace
 
 std::vector<std::string> entries_of(const std::string& folder) {
@@ -193,6 +185,12 @@ PageFacts read_page(const std::string& session_dir) {
         printable(std::string_view(page->predictor, strnlen(page->predictor, sizeof page->predictor)));
     facts.drained = page->drained != 0;
     facts.state = std::min<uint32_t>(page->state, MONARCH_FAILED);
+    if (page->need_known) {
+        facts.need.emplace();
+        facts.need->bytes = std::min(page->need_bytes, most_bytes);
+        for (size_t t = 0; t < MONARCH_MAX_TIERS; t++)
+            facts.need->fixed[t] = std::min(page->need_fixed[t], most_bytes);
+    }
     return facts;
 }
 
@@ -218,7 +216,7 @@ Result<Node> Node::open(const Config& config, bool user) {
     return Node(config, std::move(*ledger), user);
 }
 
-Status Node::start_stager(const StoreRow& store, const Fields& config_fields) {
+Status Node::start_stager(const StoreRow& store) {
     Identity who = identity_of(static_cast<uid_t>(store.uid), static_cast<gid_t>(store.gid));
     std::string program = program_dir() + "/monarch-stager";
     auto lock = take_lock(at.lock(store.id));
@@ -226,7 +224,7 @@ Status Node::start_stager(const StoreRow& store, const Fields& config_fields) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return os_error("make", "a pipe");
     Fd read_end(ends[0]), write_end(ends[1]);
-    std::string bytes = config_fields.format();
+    std::string bytes = store.config;
     fcntl(write_end.get(), F_SETPIPE_SZ, 1 << 20);
     pid_t pid = fork();
     if (pid < 0) return os_error("fork", "");
@@ -293,8 +291,7 @@ Fd Node::take_turn() {
 
 void Node::keep_staging(const StoreRow& store) {
     if (stager_lives(store)) return;
-    auto config_fields = Fields::parse(store.config);
-    if (config_fields && start_stager(store, *config_fields).ok())
+    if (start_stager(store).ok())
         log_line(LOG_WARNING, "stager of store " + std::to_string(store.id) + " had ended: started again");
 }
 
@@ -361,24 +358,9 @@ size_t Node::end_dead_leases() {
     return rebooted.size() + lost.size();
 }
 
-uint64_t Node::empty_trash() {
-    Fd turn(
-        ::open((at.state + "/ledger/reap.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (turn) flock(turn.get(), LOCK_EX);
-    uint64_t left = 0;
-    std::set<std::string> folders = {at.run_trash()};
-    for (const auto& tier : config.tiers) folders.insert(tier_trash(tier_path(tier, config)));
-    for (const auto& row : ledger.trash()) folders.insert(tier_trash(row.tier));
-    for (const auto& folder : folders)
-        for (const auto& name : entries_of(folder)) left += remove_store_tree(folder + "/" + name);
-    for (const auto& row : ledger.trash())
-        if (access(row.path.c_str(), F_OK) != 0) (void)ledger.remove_trash(row.path);
-    return left;
-}
-
 void Node::reap_in_background(const std::vector<std::string>& arguments) {
     std::string program = program_dir() + "/monarch-stager";
-    std::vector<const char*> argv = {program.c_str(), "reap"};
+    std::vector<const char*> argv = {program.c_str(), "reap", "--background"};
     for (const auto& a : arguments) argv.push_back(a.c_str());
     argv.push_back(nullptr);
     pid_t pid = fork();
@@ -388,7 +370,6 @@ void Node::reap_in_background(const std::vector<std::string>& arguments) {
     for (int fd = 0; fd < 3; fd++) dup2(null, fd);
     syscall(SYS_close_range, 3, ~0u, 0);
     if (chdir("/") != 0) _exit(1);
-    setpriority(PRIO_PROCESS, 0, 10);
     const char* env[] = {"PATH=/usr/bin:/bin", nullptr};
     execve(program.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(env));
     _exit(1);

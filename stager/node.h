@@ -2,6 +2,9 @@
 // `monarchctl run`, and never touches the source.
 #pragma once
 
+#include <array>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +18,16 @@ namespace monarch {
 
 // What a session's page says, clamped; zeros when it cannot be read. Root reads nothing else that a user
 // wrote.
+struct Need {
+    uint64_t bytes = 0;                            // the data set's files and folders, on whichever tiers
+    std::array<uint64_t, MONARCH_MAX_TIERS> fixed{};  // what lies on each tier in any case
+};
 struct PageFacts {
     Counters counters{};
     std::string predictor;
     bool drained = false;
     uint32_t state = 0;
+    std::optional<Need> need;  // once the data set is listed
 };
 PageFacts read_page(const std::string& session_dir);
 
@@ -33,8 +41,9 @@ class Node {
     static Result<Node> open(const Config& config, bool user);
 
     // Forks the store's stager: its own session, no descriptors but the lock, clean environment, the user's
-    // uid, gid and supplementary groups. Records it in the ledger. `config` is what run_stager() takes.
-    Status start_stager(const StoreRow& store, const Fields& config);
+    // uid, gid and supplementary groups, a memory limit of its own where it can have one. Records it in the
+    // ledger. It is told the store's configuration, which the ledger has.
+    Status start_stager(const StoreRow& store);
     // SIGTERM, then SIGKILL after `milliseconds`. Nothing happens to a process that only has the same pid.
     void stop_stager(const StoreRow& store, unsigned milliseconds);
     bool stager_lives(const StoreRow& store) const;
@@ -56,9 +65,27 @@ class Node {
     void drop_store(const StoreRow& store);
     void drop_job_folder(const std::string& job);
 
-    // Deletes what lies in every trash folder in this process, unmounting tmpfs tiers first. One process at a
-    // time; another waits for its turn. Returns how many entries could not be deleted.
-    uint64_t empty_trash();
+    // Gives each store the space that its plan needs and its tiers have (stager/space.h), in the ledger, on the
+    // tmpfs tiers and in the stores' grants. For whoever has the turn.
+    struct Settled {
+        bool waiting = false;    // some store waits for trash to be deleted
+        bool undecided = false;  // some store's data set is not listed yet
+    };
+    Settled settle();
+    // What the store may use now, for its stager to read: bytes= and share= a tier, fastest first, and
+    // settled=1 once the share follows from what the plan needs.
+    Status write_grant(const StoreRow& store, bool settled);
+    // Mounts the store's tmpfs on a tier, or with `again` changes its size.
+    Status mount_tmpfs(const StoreRow& store, const Reservation& r, bool again);
+    // Settles again and again until every store has what it is to have, ten minutes at most. Returns at once
+    // when another process is at it.
+    void watch_space();
+
+    // Deletes what lies in every trash folder in this process, unmounting tmpfs tiers first; what is freed goes
+    // to the stores that wait for it at once. Out of the way of others unless a store waits. One process at a
+    // time; another waits for its turn, and with `give_way` a third does nothing, since the second will.
+    // Returns how many entries could not be deleted.
+    uint64_t empty_trash(bool give_way);
     // Starts `monarch-stager reap` in the background (a session of its own).
     void reap_in_background(const std::vector<std::string>& arguments);
 
@@ -73,6 +100,9 @@ class Node {
   private:
     // Starts the stager again when it has ended although the store is held.
     void keep_staging(const StoreRow& store);
+    // What the store's sessions say that its plan needs.
+    std::optional<Need> need_of(const StoreRow& store);
+    uint64_t empty(const std::string& path);
     Node(Config c, Ledger l, bool u) : config(std::move(c)), at(config), ledger(std::move(l)), user(u) {}
 };
 

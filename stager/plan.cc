@@ -17,15 +17,17 @@ std::string_view folder_of(std::string_view path) {
 // The folders that exist on one tier, and what the missing ones of a path would cost.
 class Folders {
   public:
-    uint64_t cost(std::string_view folder) const {
-        uint64_t missing = 0;
-        for (; !folder.empty() && !made_.contains(folder); folder = folder_of(folder)) missing += block;
-        return missing;
+    // How many of the folders on the way do not exist.
+    uint64_t missing(std::string_view folder) const {
+        uint64_t count = 0;
+        for (; !folder.empty() && !made_.contains(folder); folder = folder_of(folder)) count++;
+        return count;
     }
     void make(std::string_view folder) {
         for (; !folder.empty() && made_.insert(folder).second; folder = folder_of(folder)) {
         }
     }
+    uint64_t count() const { return made_.size(); }
 
   private:
     std::unordered_set<std::string_view> made_;
@@ -43,30 +45,61 @@ uint64_t store_overhead(const Manifest& manifest) {
     return 512 * 1024 + (paths + 60ull * manifest.size()) * 3 / 2;
 }
 
-Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence,
-               std::vector<uint64_t> capacity, const std::vector<uint8_t>& placed) {
+Room links_space(const Manifest& manifest) {
+    Folders folders;
+    Room taken{0, 0};
+    for (const auto& link : manifest.links()) {
+        folders.make(folder_of(link.path));
+        // Its entry, and a block where the text does not fit into the inode.
+        taken.bytes += 64 + (link.target.size() < 60 ? 0 : block);
+        taken.inodes++;
+    }
+    return {taken.bytes + folders.count() * block, taken.inodes + folders.count()};
+}
+
+uint64_t files_space(const Manifest& manifest, size_t tiers) {
+    Folders folders;
+    uint64_t files = 0, largest = 0;
+    for (uint32_t id = 0; id < manifest.size(); id++) {
+        folders.make(folder_of(manifest.path(id)));
+        uint64_t space = space_of(manifest.bytes(id));
+        if (space > UINT64_MAX / 4 - files) return UINT64_MAX / 4;
+        files += space;
+        largest = std::max(largest, space);
+    }
+    // Every tier may have every folder, and ends where the next file does not fit.
+    return files + tiers * folders.count() * block + (tiers > 1 ? (tiers - 1) * largest : 0) + block;
+}
+
+Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence, std::vector<Room> room,
+               const std::vector<uint8_t>& placed) {
     Plan plan;
-    std::vector<Folders> folders(capacity.size());
-    uint64_t largest = capacity.empty() ? 0 : *std::max_element(capacity.begin(), capacity.end());
+    std::vector<Folders> folders(room.size());
+    std::vector<uint64_t> taken(room.size());
+    uint64_t largest = 0;
+    for (const auto& r : room) largest = std::max(largest, r.bytes);
     auto take = [&](uint32_t id, uint8_t tier) {
         std::string_view folder = folder_of(manifest.path(id));
-        uint64_t need = space_of(manifest.bytes(id)) + folders[tier].cost(folder);
-        if (need > capacity[tier]) return false;
-        capacity[tier] -= need;
+        uint64_t missing = folders[tier].missing(folder), need = space_of(manifest.bytes(id)) + missing * block;
+        if (need > room[tier].bytes || missing + 1 > room[tier].inodes) return false;
+        room[tier].bytes -= need;
+        room[tier].inodes -= missing + 1;
+        taken[tier] += need;
         folders[tier].make(folder);
         plan.files++;
         plan.bytes += manifest.bytes(id);
         return true;
     };
     for (uint32_t id = 0; id < placed.size(); id++)
-        if (placed[id] < capacity.size()) take(id, placed[id]);
+        if (placed[id] < room.size()) take(id, placed[id]);
     for (uint32_t id : sequence) {
         if (id < placed.size() && placed[id] != no_tier) continue;
-        if (space_of(manifest.bytes(id)) + Folders().cost(folder_of(manifest.path(id))) > largest) continue;
+        if (space_of(manifest.bytes(id)) + Folders().missing(folder_of(manifest.path(id))) * block > largest)
+            continue;
         uint8_t tier = 0;
-        while (tier < capacity.size() && !take(id, tier)) tier++;
-        if (tier == capacity.size()) break;
-        plan.copies.push_back({id, tier});
+        while (tier < room.size() && !take(id, tier)) tier++;
+        if (tier == room.size()) break;
+        plan.copies.push_back({id, tier, taken[tier]});
     }
     return plan;
 }

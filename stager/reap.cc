@@ -69,7 +69,7 @@ void drop_unknown_folders(Node& node) {
 }  // namespace
 
 int reap(const std::string& config_dir, const std::string& node_name, const std::string& user_run,
-         const std::string& user_state) {
+         const std::string& user_state, bool background) {
     Fields request;
     request.add("node", node_name);
     request.add("run", user_run);
@@ -96,8 +96,9 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
         log_line(LOG_ERR, "reap: the ledger cannot be read: nothing that it may name is removed");
         return 1;
     }
-    uint64_t left = node->empty_trash();
+    uint64_t left = node->empty_trash(background);
     node->publish_status();
+    if (background) node->watch_space();
     if (left == 0) return 0;
     log_line(LOG_WARNING,
              "reap: " + std::to_string(left) + " entries could not be removed: the next reap tries again");

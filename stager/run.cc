@@ -14,7 +14,7 @@
 #include "core/os.h"
 #include "core/units.h"
 #include "stager/copy.h"
-#include "stager/order/order.h"
+#include "stager/prepare.h"
 #include "stager/report.h"
 #include "stager/session.h"
 #include "stager/store.h"
@@ -31,45 +31,11 @@ constexpr unsigned most_reports = 64;
 // process's last.
 constexpr uint32_t prediction_reach = 64;
 
-// No more files than that fit on a tier; the table of their identities takes its space as well.
-uint64_t most_files(const Manifest& manifest, uint64_t bytes) {
-    return std::min<uint64_t>(manifest.size(), bytes / space_of(1) + 1);
-}
-uint64_t ids_space(const Manifest& manifest, uint64_t bytes) {
-    return space_of(TierStore::ids_bytes(most_files(manifest, bytes)));
-}
-
-// What the preparing thread finds out; read by the main thread once `ready`.
-struct Prepared {
-    std::string canonical;
-    struct stat root {};  // what `canonical` names
-    Manifest manifest;
-    Prediction prediction;
-    Plan plan;
-    std::vector<uint8_t> placed;
-    std::vector<uint32_t> place;                         // file id → its place in the sequence
-    std::vector<std::pair<uint64_t, uint32_t>> by_hash;  // sorted
-    std::string error;
-};
-
-// Whether a link means the same on a tier as in the source: relative, and ".." only at its start, no further
-// up than the root. A ".." after a name could leave from wherever that name, being a link itself, leads to.
-bool stays_inside(std::string_view link, std::string_view target) {
-    if (target.starts_with('/')) return false;
-    int depth = static_cast<int>(std::count(link.begin(), link.end(), '/'));
-    bool named = false;
-    for (size_t at = 0; at <= target.size();) {
-        size_t end = std::min(target.find('/', at), target.size());
-        std::string_view part = target.substr(at, end - at);
-        if (part == "..")
-            depth--;
-        else if (!part.empty() && part != ".")
-            named = true;
-        if (depth < 0 || (named && part == "..")) return false;
-        at = end + 1;
-    }
-    return true;
-}
+constexpr uint64_t smallest_share = 1 << 20;  // state file and log need some of it
+// Root answers what the plan needs within milliseconds; who waits for everything to be staged is not held up longer
+// where it does not.
+constexpr uint64_t settle_ns = 5'000'000'000;
+constexpr unsigned change_samples = 100;
 
 class Stager {
   public:
@@ -79,14 +45,20 @@ class Stager {
   private:
     void log(int level, const std::string& text);
     Status open_tiers();
+    bool read_grant();
+    void open_when_granted();
     void start_preparing();
-    void prepare(Prepared& p);
-    bool take_manifest(Prepared& p);
     void adopt();
+    void plan();
+    void admit();
+    void follow_grant();
+    bool plan_is_final();
+    void look_for_changes();
     void fail(const std::string& why);
     void read_inbox();
     void take_copies();
     void read_rings();
+    void retire(uint32_t id);
     void count(Session& s, const monarch_record& r);
     void show();
     void end_sessions(bool all);
@@ -104,6 +76,14 @@ class Stager {
     std::atomic<bool> ready_{false};
     std::atomic<bool> canonical_known_{false};
     bool adopted_ = false, failed_ = false, retried_ = false, finished_ = false, disabled_ = false;
+    std::string why_failed_;
+    Grant grant_;
+    struct timespec granted_at_ {};  // when the grant was written
+    bool opened_ = false, planned_all_ = false;
+    std::vector<Placement> pending_;  // planned, and its space is not granted yet
+    uint64_t asked_ns_ = 0;           // when the need was told
+    std::atomic<int> looking_{0};     // 1: looked whether the data set has changed, 2: it is known in `changed_`
+    std::string changed_;
     std::unique_ptr<Copier> copier_;
     std::vector<std::unique_ptr<Session>> sessions_;
     unsigned inbox_next_ = 1;
@@ -119,11 +99,11 @@ void Stager::log(int level, const std::string& text) {
 }
 
 Status Stager::open_tiers() {
-    auto names = config_.all("tier"), folders = config_.all("data"), bytes = config_.all("bytes");
-    if (names.empty() || names.size() != folders.size() || names.size() != bytes.size())
+    auto names = config_.all("tier"), folders = config_.all("data");
+    if (names.empty() || names.size() != folders.size() || names.size() != grant_.share.size())
         return Error{"no tiers"};
     for (size_t n = 0; n < names.size(); n++) {
-        auto tier = TierStore::open(names[n], folders[n], strtoull(bytes[n].c_str(), nullptr, 10));
+        auto tier = TierStore::open(names[n], folders[n]);
         if (!tier) return Error{tier.error()};
         tiers_.push_back(std::move(*tier));
     }
@@ -135,81 +115,51 @@ Status Stager::open_tiers() {
     return Done{};
 }
 
+// Root replaces the grant whenever the store's space changes. Whether it has.
+bool Stager::read_grant() {
+    struct stat st;
+    std::string path = dir_ + "/grant";
+    if (stat(path.c_str(), &st) != 0 ||
+        (st.st_mtim.tv_sec == granted_at_.tv_sec && st.st_mtim.tv_nsec == granted_at_.tv_nsec))
+        return false;
+    auto text = read_file(path, 65536);
+    auto grant = text ? parse_grant(*text) : Result<Grant>(Error{text.error()});
+    if (!grant || (opened_ && grant->share.size() != grant_.share.size())) return false;
+    granted_at_ = st.st_mtim;
+    grant_ = std::move(*grant);
+    return true;
+}
+
+// Not a byte before its space is there: what the last job left may still fill the tiers.
+void Stager::open_when_granted() {
+    if (opened_ || failed_ || grant_.bytes.empty()) return;
+    for (size_t t = 0; t < grant_.bytes.size(); t++) {
+        if (grant_.share[t] < smallest_share)
+            return fail("no space: what other jobs left on tier " + config_.all("tier")[t] + " cannot be deleted");
+        if (grant_.bytes[t] < smallest_share) return;
+    }
+    opened_ = true;
+    if (Status s = open_tiers(); s.ok())
+        start_preparing();
+    else
+        fail(s.error());
+}
+
 // Listing may take as long as the source likes: a thread of its own, left behind at the end if it hangs.
 void Stager::start_preparing() {
     ready_ = false;
     adopted_ = failed_ = finished_ = false;
     prepared_ = std::make_unique<Prepared>();
-    std::thread([this] {
-        prepare(*prepared_);
+    std::thread([this, grant = grant_] {
+        prepare(*prepared_, *source_, config_, grant, tiers_, listing_, canonical_known_,
+                [this](const std::string& what) { log(LOG_WARNING, what); });
         ready_.store(true, std::memory_order_release);
     }).detach();
 }
 
-// The catalog's manifest spares the source the listing; without a good one the source is listed.
-bool Stager::take_manifest(Prepared& p) {
-    std::string path = config_.get("manifest");
-    if (path.empty()) return false;
-    auto manifest = read_manifest(path);
-    if (!manifest) {
-        log(LOG_WARNING, manifest.error() + ": the source is listed instead");
-        return false;
-    }
-    p.manifest = std::move(*manifest);
-    listing_.files = p.manifest.size();
-    return true;
-}
-
-void Stager::prepare(Prepared& p) {
-    auto canonical = source_->canonical();
-    if (!canonical) {
-        p.error = canonical.error();
-        return;
-    }
-    p.canonical = *canonical;
-    if (stat(p.canonical.c_str(), &p.root) != 0) p.root = {};
-    canonical_known_.store(true, std::memory_order_release);
-    if (!take_manifest(p)) {
-        if (Status s = source_->list(p.manifest, listing_); !s.ok()) {
-            p.error = s.error();
-            return;
-        }
-        p.manifest.sort();
-    }
-    if (listing_.stop) return;
-    p.prediction = predict(config_.get("order", "auto"), p.manifest);
-    uint32_t n = p.manifest.size();
-    p.place.resize(n);
-    for (uint32_t at = 0; at < n; at++) p.place[p.prediction.sequence[at]] = at;
-    p.by_hash.reserve(n);
-    for (uint32_t id = 0; id < n; id++) {
-        std::string_view path = p.manifest.path(id);
-        p.by_hash.emplace_back(monarch_hash(path.data(), path.size()), id);
-    }
-    std::sort(p.by_hash.begin(), p.by_hash.end());
-    p.placed.assign(n, no_tier);
-    for (uint32_t id = 0; id < n; id++)
-        for (uint8_t t = 0; t < tiers_.size() && p.placed[id] == no_tier; t++)
-            if (tiers_[t]->holds(p.manifest.path(id), p.manifest.bytes(id), p.manifest.mtime_ns(id)))
-                p.placed[id] = t;
-    std::vector<uint64_t> capacity;
-    for (auto& t : tiers_)
-        capacity.push_back(t->bytes() -
-                           std::min(t->bytes(), t->needs_ids() ? ids_space(p.manifest, t->bytes()) : 0));
-    // The last tier also keeps the state file and the log.
-    uint64_t own = store_overhead(p.manifest);
-    capacity.back() -= std::min(capacity.back(), own);
-    p.plan = make_plan(p.manifest, p.prediction.sequence, capacity, p.placed);
-    for (auto& t : tiers_)
-        if (t->needs_ids())
-            if (Status s = t->make_ids(most_files(p.manifest, t->bytes())); !s.ok()) t->set_full();
-    for (const auto& link : p.manifest.links())
-        if (stays_inside(link.path, link.target))
-            for (auto& t : tiers_) t->link(link.target, link.path);
-}
-
 void Stager::fail(const std::string& why) {
     failed_ = finished_ = true;
+    why_failed_ = why;
     log(LOG_ERR, why + ": opens go to the source");
     for (auto& s : sessions_) s->note(why);
 }
@@ -222,8 +172,6 @@ void Stager::adopt() {
     adopted_ = true;
     counters_.files_total = p.manifest.size();
     counters_.bytes_total = p.manifest.total_bytes();
-    counters_.files_planned = p.plan.files;
-    counters_.bytes_planned = p.plan.bytes;
     for (uint32_t id = 0; id < p.placed.size(); id++) {
         if (p.placed[id] == no_tier) continue;
         db_->set(id, FileState::staged, p.placed[id]);
@@ -233,13 +181,99 @@ void Stager::adopt() {
     db_->use(&p.manifest);
     if (listing_.unlisted)
         log(LOG_WARNING, std::to_string(listing_.unlisted) + " entries of the source could not be listed");
-    log(LOG_INFO, "plan: " + std::to_string(p.plan.files) + " of " + std::to_string(p.manifest.size()) +
-                      " files, " + format_bytes(p.plan.bytes) + " of " +
-                      format_bytes(p.manifest.total_bytes()) + ", order " + p.prediction.predictor);
     unsigned streams = static_cast<unsigned>(strtoul(config_.get("streams", "16").c_str(), nullptr, 10));
     uint64_t bandwidth = strtoull(config_.get("bandwidth", "0").c_str(), nullptr, 10);
     copier_ = std::make_unique<Copier>(*source_, p.manifest, tiers_, std::max(1u, streams), bandwidth);
-    copier_->start(p.plan.copies);
+    copier_->start();
+    asked_ns_ = monotonic_ns();
+    plan();
+}
+
+// Plans what has no copy yet on the shares that the store has now. What cannot be staged any more stays as it is.
+void Stager::plan() {
+    Prepared& p = *prepared_;
+    for (const Placement& c : copier_->withdraw()) p.placed[c.file] = no_tier;
+    std::vector<uint32_t> sequence;
+    uint64_t lost = 0;
+    counters_.files_planned = counters_.bytes_planned = 0;
+    for (uint32_t id : p.prediction.sequence) {
+        FileState state = db_->state(id);
+        if (state == FileState::failed) {
+            counters_.files_planned++;
+            counters_.bytes_planned += p.manifest.bytes(id);
+        }
+        if (state == FileState::failed || state == FileState::retired)
+            lost++;
+        else
+            sequence.push_back(id);
+    }
+    Plan plan = make_plan(p.manifest, sequence, p.rooms(grant_), p.placed);
+    counters_.files_planned += plan.files;
+    counters_.bytes_planned += plan.bytes;
+    planned_all_ = plan.files + lost == p.manifest.size();
+    pending_ = std::move(plan.copies);
+    finished_ = false;
+    log(LOG_INFO, "plan: " + std::to_string(plan.files) + " of " + std::to_string(p.manifest.size()) +
+                      " files, " + format_bytes(plan.bytes) + " of " + format_bytes(p.manifest.total_bytes()) +
+                      ", order " + p.prediction.predictor);
+    admit();
+}
+
+// Hands the copier whatever the tiers have space for by now.
+void Stager::admit() {
+    std::vector<Placement> now, later;
+    for (const Placement& c : pending_) {
+        bool room = c.until + prepared_->fixed[c.tier] <= grant_.bytes[c.tier];
+        (room ? now : later).push_back(c);
+        if (room) prepared_->placed[c.file] = c.tier;
+    }
+    pending_ = std::move(later);
+    copier_->add(now);
+}
+
+void Stager::follow_grant() {
+    std::vector<uint64_t> before = grant_.share;
+    if (!read_grant() || !adopted_) return;
+    bool less = false, more = false;
+    for (size_t t = 0; t < before.size(); t++) {
+        less = less || grant_.share[t] < before[t];
+        more = more || grant_.share[t] > before[t];
+    }
+    // A share that shrank to what the plan needs changes nothing in it.
+    bool fits = true;
+    for (const Placement& c : pending_)
+        fits = fits && c.until + prepared_->fixed[c.tier] <= grant_.share[c.tier];
+    if ((more && !planned_all_) || (less && !fits)) return plan();
+    admit();
+}
+
+// What is planned will not grow any more but by what the tiers' trash gives, which is planned already.
+bool Stager::plan_is_final() {
+    return planned_all_ || grant_.settled || monotonic_ns() - asked_ns_ > settle_ns;
+}
+
+// For a job that comes to a store which others hold: they count on a data set that does not change, it may have
+// come because of a change. In a thread, as the source may hang.
+void Stager::look_for_changes() {
+    bool wanted = std::any_of(sessions_.begin(), sessions_.end(), [](const auto& s) { return s->wants_check; });
+    if (looking_ == 0 && wanted) {
+        looking_ = 1;
+        std::thread([this] {
+            changed_ = changed_since(*prepared_, change_samples);
+            looking_.store(2, std::memory_order_release);
+        }).detach();
+    }
+    if (looking_.load(std::memory_order_acquire) != 2) return;
+    std::string why = changed_ + " has changed since another job of yours staged the data set: local copies are as they "
+                                 "were then until that job ends";
+    for (auto& s : sessions_) {
+        if (!s->wants_check) continue;
+        s->wants_check = false;
+        if (changed_.empty()) continue;
+        s->note(why);
+        log(LOG_WARNING, "job " + s->job() + ": " + why);
+    }
+    looking_ = 0;
 }
 
 void Stager::read_inbox() {
@@ -251,7 +285,9 @@ void Stager::read_inbox() {
         auto session = Session::open(*message);
         // A restarted stager finds messages of sessions that are over.
         if (!session || (*session)->ended()) continue;
-        if (failed_) (*session)->note(prepared_->error);
+        if (failed_) (*session)->note(why_failed_);
+        // Later than the listing began.
+        (*session)->wants_check = adopted_;
         sessions_.push_back(std::move(*session));
     }
 }
@@ -263,7 +299,7 @@ Session* Stager::payer() {
 
 void Stager::take_copies() {
     if (!copier_) return;
-    bool finished = copier_->finished();
+    bool finished = pending_.empty() && copier_->finished() && plan_is_final();
     for (const CopyResult& r : copier_->take_results()) {
         if (r.read && payer()) payer()->page().counters.source_reads++;
         switch (r.what) {
@@ -272,13 +308,16 @@ void Stager::take_copies() {
                 if (db_->state(r.file) == FileState::retired) break;
                 counters_.files_staged++;
                 counters_.bytes_staged += prepared_->manifest.bytes(r.file);
+                prepared_->placed[r.file] = r.tier;
                 db_->set(r.file, FileState::staged, r.tier);
                 break;
             case Copied::retired:
+                prepared_->placed[r.file] = no_tier;
                 db_->set(r.file, FileState::retired, no_tier);
                 break;
             case Copied::failed:
                 counters_.files_failed++;
+                prepared_->placed[r.file] = no_tier;
                 db_->set(r.file, FileState::failed, no_tier);
                 std::string cause =
                     r.why.substr(r.why.rfind(": ") == std::string::npos ? 0 : r.why.rfind(": ") + 2);
@@ -295,6 +334,16 @@ void Stager::take_copies() {
     }
 }
 
+void Stager::retire(uint32_t id) {
+    Prepared& p = *prepared_;
+    if (db_->state(id) == FileState::staged) {
+        counters_.files_staged--;
+        counters_.bytes_staged -= p.manifest.bytes(id);
+    }
+    p.placed[id] = no_tier;
+    db_->set(id, FileState::retired, no_tier);
+}
+
 void Stager::count(Session& s, const monarch_record& r) {
     if (r.kind == MONARCH_REGISTER && failed_ && !retried_) {
         // A source that needed the user's credentials may be readable now that the user's first task runs.
@@ -303,16 +352,14 @@ void Stager::count(Session& s, const monarch_record& r) {
     }
     if (!adopted_) return;
     const Prepared& p = *prepared_;
-    auto at = std::lower_bound(p.by_hash.begin(), p.by_hash.end(), std::pair<uint64_t, uint32_t>(r.hash, 0));
-    if (at == p.by_hash.end() || at->first != r.hash) return;
-    uint32_t id = at->second;
+    uint32_t id = p.file_of(r.hash);
     if (r.kind == MONARCH_RETIRE) {
-        if (db_->state(id) == FileState::staged) {
-            counters_.files_staged--;
-            counters_.bytes_staged -= p.manifest.bytes(id);
-        }
-        db_->set(id, FileState::retired, no_tier);
+        if (id < p.manifest.size())
+            retire(id);
+        else  // a folder: nothing below it has a name on a tier any more
+            for (uint32_t file : p.files_below(r.hash)) retire(file);
     }
+    if (id == p.manifest.size()) return;
     if (r.kind != MONARCH_OPEN) return;
     Counters& c = s.page().counters;
     (r.tier == MONARCH_TIER_SOURCE ? c.bytes_source : c.bytes_local) += p.manifest.bytes(id);
@@ -333,7 +380,7 @@ void Stager::show() {
                      : adopted_         ? MONARCH_COPYING
                      : canonical_known_ ? MONARCH_LISTING
                                         : MONARCH_STARTING;
-    Session::Progress progress{adopted_,
+    Session::Progress progress{adopted_ && plan_is_final(),
                                finished_,
                                listing_.files,
                                counters_.files_total,
@@ -359,6 +406,11 @@ void Stager::show() {
             page.root_dev = prepared_->root.st_dev;
             page.root_ino = prepared_->root.st_ino;
             __atomic_store_n(&page.canonical_ready, 1u, __ATOMIC_RELEASE);
+        }
+        if (adopted_ && !page.need_known) {
+            page.need_bytes = prepared_->need_bytes;
+            for (size_t t = 0; t < tiers_.size(); t++) page.need_fixed[t] = prepared_->fixed[t];
+            __atomic_store_n(&page.need_known, 1u, __ATOMIC_RELEASE);
         }
         __atomic_store_n(&page.state, state, __ATOMIC_RELEASE);
         s->decide_wait(progress);
@@ -410,18 +462,16 @@ int Stager::run() {
     pthread_sigmask(SIG_BLOCK, &endings, nullptr);
     signal(SIGPIPE, SIG_IGN);
     source_ = posix_source(config_.get("source"), 8);
-    Status opened = open_tiers();
     read_inbox();
-    if (opened.ok())
-        start_preparing();
-    else
-        fail(opened.error());
     uint64_t flushed_at = 0, reported_at = monotonic_ns();
     bool complained = false;
     bool terminated = false;
     while (!terminated && access(dir_.c_str(), F_OK) == 0) {
         read_inbox();
+        follow_grant();
+        open_when_granted();
         adopt();
+        if (adopted_) look_for_changes();
         take_copies();
         read_rings();
         show();

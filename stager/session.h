@@ -44,6 +44,8 @@ class Session {
 
     // Where each process is in the predicted order, for prediction_hits: process → place after its last open.
     std::unordered_map<uint32_t, uint32_t> place;
+    // It came when the data set was listed already, and nobody has looked since whether that still holds.
+    bool wants_check = false;
 
   private:
     Session() = default;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -33,12 +34,10 @@ bool takes_attributes(int dir) {
 }
 }  // namespace
 
-Result<std::unique_ptr<TierStore>> TierStore::open(std::string name, const std::string& data,
-                                                   uint64_t bytes) {
+Result<std::unique_ptr<TierStore>> TierStore::open(std::string name, const std::string& data) {
     std::unique_ptr<TierStore> t(new TierStore);
     t->name_ = std::move(name);
     t->data_ = data;
-    t->bytes_ = bytes;
     remove_tree(data + "/tmp");
     for (const char* folder : {"/tmp", "/files"})
         if (Status s = make_dir(data + folder, 0700); !s.ok()) return Error{s.error()};
@@ -131,6 +130,12 @@ bool TierStore::holds(std::string_view path, uint64_t size, int64_t mtime_ns) co
 
 void TierStore::remove(std::string_view path) {
     unlinkat(files_.get(), std::string(path).c_str(), 0);
+}
+
+uint64_t TierStore::free_inodes() const {
+    struct statvfs fs;
+    // Some file systems make inodes as they need them, and say 0 of 0.
+    return fstatvfs(tmp_.get(), &fs) != 0 || fs.f_files == 0 ? UINT64_MAX : fs.f_favail;
 }
 
 namespace {

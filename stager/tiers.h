@@ -29,12 +29,10 @@ enum class Publish {
 // what is being written or was moved out of the way.
 class TierStore {
   public:
-    // Makes files/ and tmp/ and empties tmp/. `ids_slots`: room in the table of source identities, used only
-    // where the tier has no user attributes.
-    static Result<std::unique_ptr<TierStore>> open(std::string name, const std::string& data, uint64_t bytes);
+    // Makes files/ and tmp/ and empties tmp/.
+    static Result<std::unique_ptr<TierStore>> open(std::string name, const std::string& data);
 
     const std::string& name() const { return name_; }
-    uint64_t bytes() const { return bytes_; }
     bool full() const { return full_; }
     void set_full() { full_ = true; }
 
@@ -52,6 +50,9 @@ class TierStore {
     // Removes a copy (the stager's own eviction): unlink, never truncate.
     void remove(std::string_view path);
 
+    // How many files can still be made on its file system; UINT64_MAX where nobody can tell or there is no limit.
+    uint64_t free_inodes() const;
+
     // Where the tier has no user attributes: makes the table for `files` copies, at data/ids.
     Status make_ids(uint64_t files);
     bool needs_ids() const { return !attributes_; }
@@ -64,7 +65,6 @@ class TierStore {
     bool identify(int fd, const monarch_source_id& id);
 
     std::string name_, data_;
-    uint64_t bytes_ = 0;
     bool attributes_ = true;
     Fd files_, tmp_;
     std::atomic<bool> full_{false};

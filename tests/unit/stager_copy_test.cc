@@ -23,7 +23,7 @@ struct Engine {
         REQUIRE(source.list(manifest, listing));
         manifest.sort();
         for (auto& f : folders) {
-            auto tier = TierStore::open("t" + std::to_string(tiers.size()), f.path, 1 << 30);
+            auto tier = TierStore::open("t" + std::to_string(tiers.size()), f.path);
             REQUIRE(tier);
             if ((*tier)->needs_ids()) REQUIRE((*tier)->make_ids(files));
             tiers.push_back(std::move(*tier));
@@ -45,10 +45,12 @@ struct Engine {
     }
     void start(unsigned streams, uint64_t bytes_per_s = 0, std::vector<Placement> copies = {}) {
         copier = std::make_unique<Copier>(source, manifest, tiers, streams, bytes_per_s);
-        copier->start(copies.empty() ? all() : std::move(copies));
+        copier->add(copies.empty() ? all() : std::move(copies));
+        copier->start();
     }
+    // Until everything has its result, or it was stopped.
     std::vector<CopyResult> finish() {
-        while (!copier->wait_stopped(1000)) {
+        while (!copier->finished() && !copier->wait_stopped(1)) {
         }
         return copier->take_results();
     }
@@ -248,4 +250,28 @@ TEST_CASE("copy: the throttle spaces bytes by the rate, over all who take") {
     stop = true;
     capped.take(uint64_t{1} << 40, stop);
     capped.take(1, stop);
+}
+
+TEST_CASE("copy: work is added and withdrawn while it runs") {
+    Engine e(12, 1);
+    auto copies = e.all();
+    e.copier = std::make_unique<Copier>(e.source, e.manifest, e.tiers, 2, 0);
+    e.copier->start();
+    CHECK(e.copier->finished());
+    e.copier->add({copies.begin(), copies.begin() + 4});
+    CHECK(e.finish().size() == 4);
+    CHECK(e.copier->take_results().empty());
+    // Two streams hang: the other six come back, in their order.
+    e.source.fault = [](unsigned) { return FakeSource::hang; };
+    e.copier->add({copies.begin() + 4, copies.end()});
+    while (e.source.hanging() < 2) std::this_thread::yield();
+    auto back = e.copier->withdraw();
+    REQUIRE(back.size() == 6);
+    for (size_t n = 0; n < back.size(); n++) CHECK(back[n].file == copies[n + 6].file);
+    CHECK_FALSE(e.copier->finished());
+    e.source.release();
+    CHECK(e.finish().size() == 2);
+    e.copier->add(back);
+    CHECK(e.finish().size() == 6);
+    CHECK(e.names().size() == 12);
 }

@@ -16,7 +16,7 @@ namespace {
 const Fetched some{5, 1234567890123456789, {11, 22, 0100640, 33, 44, 2}};
 
 std::unique_ptr<TierStore> open_tier(const TestFolder& f) {
-    auto tier = TierStore::open("t", f.path, 1 << 20);
+    auto tier = TierStore::open("t", f.path);
     REQUIRE(tier);
     return std::move(*tier);
 }
@@ -139,8 +139,8 @@ TEST_CASE("tiers: links stand beside the copies, and one that is there stays") {
 TEST_CASE("tiers: a link instead of a folder is refused") {
     TestFolder f, elsewhere;
     std::filesystem::create_directory_symlink(elsewhere.path, f / "files");
-    CHECK_FALSE(TierStore::open("t", f.path, 1 << 20));
-    CHECK_FALSE(TierStore::open("t", f / "missing", 1 << 20));
+    CHECK_FALSE(TierStore::open("t", f.path));
+    CHECK_FALSE(TierStore::open("t", f / "missing"));
     CHECK(empty(elsewhere.path));
 }
 
