@@ -34,7 +34,8 @@ make_data() {
 
 teardown() {
     if [ -e "$DIR/slow.pid" ]; then kill "$(cat "$DIR/slow.pid")" && await test ! -e "$DIR/slow.pid"; fi
-    # What a test left running goes on writing for a while.
+    # What a test left running, in the background or because it failed.
+    pkill -KILL -u ada || true
     await no_stager
     if [ -n "${MOUNTED:-}" ]; then umount -l "$MOUNTED"; fi
     rm -rf --one-file-system "$DIR"
@@ -466,7 +467,7 @@ END
     run ada monarchctl run --dataset "$DIR/home/other" --tier "a=$DIR/t1:2MiB" -- true
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == "monarchctl: "*"no space for it on this node's tiers: a, of 2.0 MiB: "*" held by job run-"* ]]
+    [[ $output == "monarchctl: "*"no space for it on this node's tiers: a, of 2 MiB: "*" held by job run-"* ]]
     echo >"$DIR/home/go"
     wait $!
     await nothing_left

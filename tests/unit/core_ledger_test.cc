@@ -164,6 +164,24 @@ TEST_CASE("ledger: processes that reserve at once never take more than there is"
     CHECK(open_ledger(f).used("/tier") == capacity / each * each);
 }
 
+TEST_CASE("ledger: processes that make it at once all get it") {
+    for (int round = 0; round < 20; round++) {
+        TestFolder f;
+        std::vector<int> children;
+        for (int n = 0; n < 8; n++) {
+            children.push_back(fork());
+            if (children.back() != 0) continue;
+            auto ledger = Ledger::open(f / "ledger.db", 60000);
+            _exit(ledger && ledger->begin() && ledger->commit() ? 0 : 1);
+        }
+        for (int pid : children) {
+            int status = 0;
+            REQUIRE(waitpid(pid, &status, 0) == pid);
+            CHECK(status == 0);
+        }
+    }
+}
+
 TEST_CASE("ledger: a process killed in a transaction leaves nothing of it") {
     TestFolder f;
     open_ledger(f);
