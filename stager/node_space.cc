@@ -29,7 +29,7 @@ constexpr uint64_t watch_ns = 600 * second_ns;
 // A process that nobody waits for keeps out of the way of those that work.
 void keep_back(bool back) {
     constexpr int no_class = 0, idle_class = 3 << 13, who_process = 1;
-    setpriority(PRIO_PROCESS, 0, back ? 10 : 0);  // only root comes back from it
+    if (geteuid() == 0) setpriority(PRIO_PROCESS, 0, back ? 10 : 0);  // others could not come back from it
     syscall(SYS_ioprio_set, who_process, 0, back ? idle_class : no_class);
 }
 

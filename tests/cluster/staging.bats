@@ -173,6 +173,34 @@ END
     [ "$(lease node0 "$(last_job)" name,opens_local,opens_source)" = "$(printf '%s\n' "pics|200|0" "more|60|0")" ]
 }
 
+@test "two exclusive jobs in a row, the first with 20,000 files: both are staged in full" {
+    make_dataset many --files 20000 --classes 100 --mean-bytes 2000
+    make_dataset large --files 300 --classes 4 --mean-bytes 200000
+    for name in many large; do
+        submit ada -N1 -w node0 --exclusive --monarch-dataset=$name --monarch-wait=all --output=row-$name --wrap "$BIN/digest $SOURCES/$name"
+    done >"$LOCAL/row"
+    poll 60 is_attached node0 "$(head -n 1 "$LOCAL/row")"
+    for id in $(cat "$LOCAL/row"); do
+        until left_queue "$id"; do never_more_than_there_is; done
+    done
+    for name in many large; do [ "$(cat "$MONARCH_SANDBOX/home/ada/row-$name")" = "$(digest "$SOURCES/$name")" ]; done
+    run ledger node0 "select files_planned, files_staged, opens_local, opens_source, note from lease order by id desc limit 2"
+    echo "$output"
+    [ "${lines[1]}" = "20000|20000|20000|0|" ]
+    [ "${lines[0]}" = "300|300|300|0|" ]
+    rm -rf "$SOURCES"/{many,large}
+}
+
+# Of node0's ledger: reservations and trash of each tier are within its capacity.
+never_more_than_there_is() {
+    run ledger node0 "select path from (select path, bytes, capacity from reservation union all select tier, bytes, 0 from trash)
+        group by path having max(capacity) > 0 and sum(bytes) > max(capacity)"
+    echo "$output"
+    [ "$output" = "" ]
+    # Nor on the disk: 90 % of 96 MiB, and what the file system itself takes.
+    [ "$(df --output=used -B1 /mnt/node0 | tail -n 1)" -le $((96 * 1024 * 1024 * 9 / 10 + 65536)) ]
+}
+
 @test "while a job runs, status shows everybody its tiers, its lease and its progress" {
     id=$(submit ada -w node0 --monarch-dataset=pics --monarch-wait=all --wrap "$BIN/digest $SOURCES/pics; $BIN/meet status 2")
     poll 60 job_has_printed "$id"
