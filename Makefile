@@ -35,11 +35,20 @@ schemas := $(patsubst schema/%,$(BUILD)/gen/schema_%.inc,$(wildcard schema/*))
 man     := $(wildcard man/*.[158])
 
 .SECONDARY: $(schemas)
-.PHONY: all help check programs demo bench install uninstall clean format
+.PHONY: all help deps check programs demo bench install uninstall clean format
 all: $(BUILD)/spank_monarch.so $(BUILD)/monarch-stager $(BUILD)/monarchctl $(BUILD)/libmonarch.so ## Build the four programs (default)
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Looked at once, so that what is missing is one line and no list of compiler errors.
+headers := sqlite3.h CLI/CLI.hpp toml++/toml.h nlohmann/json.hpp slurm/spank.h
+$(BUILD)/has-packages:
+	@mkdir -p $(@D)
+	@for h in $(headers); do echo "#include <$$h>" | $(CXX) -std=c++20 -E -x c++ - >/dev/null 2>&1 || { \
+	    echo "make: $$(command -v $(CXX) >/dev/null && echo "<$$h>" || echo "$(CXX)") is missing: 'make deps' installs" \
+	        "what the build needs (Debian packages, as root or with sudo)" >&2; exit 1; }; done
+	@touch $@
 
 # --- the programs -----------------------------------------------------------------------------------------------
 $(BUILD)/libcore.a: $(call obj,$(core_src))
@@ -58,7 +67,7 @@ $(BUILD)/spank_monarch.so: $(call obj,$(spank_src)) $(BUILD)/libcore.a spank/spa
 	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $(LDFLAGS) -shared -Wl,--version-script=spank/spank_monarch.map -Wl,--gc-sections -Wl,-z,now \
 	    $(call obj,$(spank_src)) $(BUILD)/libcore.a -o $@
 
-$(BUILD)/libmonarch.so: $(wildcard preload/*.c preload/*.h) preload/libmonarch.map core/shm.h
+$(BUILD)/libmonarch.so: $(wildcard preload/*.c preload/*.h) preload/libmonarch.map core/shm.h | $(BUILD)/has-packages
 	@mkdir -p $(@D)
 	@echo "  CC  $@"; $(CC) -std=gnu11 -O2 -g $(WARN) -I. -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
 	    -U_FORTIFY_SOURCE -nostartfiles -Wl,-z,now -Wl,--version-script=preload/libmonarch.map $(wildcard preload/*.c) -o $@
@@ -75,19 +84,19 @@ $(BUILD)/gen/schema_%.inc: schema/%/*.sql
 	@mkdir -p $(@D)
 	@for f in $(sort $^); do printf 'R"sql('; cat $$f; printf ')sql",\n'; done > $@
 
-$(BUILD)/obj/%.o: %.cc | $(schemas)
+$(BUILD)/obj/%.o: %.cc | $(BUILD)/has-packages $(schemas)
 	@mkdir -p $(@D)
 	@echo "  CXX $<"; $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
 # CLI11 takes nine seconds to compile: once for all of cli/ instead of once a file.
-$(BUILD)/pch/cli11.h.gch: | $(schemas)
+$(BUILD)/pch/cli11.h.gch: | $(BUILD)/has-packages $(schemas)
 	@mkdir -p $(@D)
 	@echo '#include <CLI/CLI.hpp>' > $(BUILD)/pch/cli11.h
 	@echo "  PCH CLI11"; $(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header $(BUILD)/pch/cli11.h -o $@
 $(call obj,$(cli_src)): $(BUILD)/pch/cli11.h.gch
 $(call obj,$(cli_src)): private CPPFLAGS += -include $(BUILD)/pch/cli11.h
 
-$(BUILD)/san/%.o: %.cc | $(schemas)
+$(BUILD)/san/%.o: %.cc | $(BUILD)/has-packages $(schemas)
 	@mkdir -p $(@D)
 	@echo "  CXX $<"; $(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -MMD -MP -c $< -o $@
 
@@ -99,6 +108,8 @@ $(BUILD)/unit: $(call obj,$(unit_src)) $(BUILD)/libstager.a $(BUILD)/libcore.a
 	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) $^ -o $@ -lsqlite3
 $(BUILD)/unit-san: $(call san,$(unit_all))
 	@echo "  LD  $@"; $(CXX) $(CXXFLAGS) -fsanitize=address,undefined $^ -o $@ -lsqlite3
+
+deps: deps-build-test-demo ## Install the packages that building, tests and demo need (as root or with sudo)
 
 # Packages first, then a make of its own: what it can build depends on them.
 deps-%:

@@ -29,7 +29,7 @@ struct PlanSource {
 };
 
 Result<PlanSource> source_of(const std::string& text, const Context& context) {
-    auto specs = parse_datasets(text);
+    auto specs = parse_datasets(datasets_from_here(text, context));
     if (!specs) return Error{specs.error()};
     if (specs->size() != 1) return Error{"one data set at a time: name one"};
     const DatasetSpec& spec = specs->front();
@@ -173,7 +173,7 @@ void add_plan(CLI::App& app, Context& context) {
         "  monarchctl plan /data/images --sequence -0 | xargs -0 -n1 basename");
     auto o = std::make_shared<PlanOptions>();
     o->node = this_node();
-    command->add_option("dataset", o->dataset, "Catalog name or path")->type_name("SPEC")->required();
+    command->add_option("dataset", o->dataset, "Catalog name or path; a relative path counts from here")->type_name("SPEC")->required();
     command->add_option("--order", o->order, "auto, manifest or name")
         ->type_name("ORDER")
         ->capture_default_str();

@@ -26,7 +26,7 @@ namespace {
 
 struct RunOptions {
     std::map<std::string, std::string> given;  // option name → text
-    std::vector<std::string> tiers;
+    std::vector<std::string> datasets, tiers;
     std::string ranks, report;
     std::vector<std::string> command;
 };
@@ -35,7 +35,7 @@ struct UserTier {
     std::string name, path, capacity;
 };
 
-// NAME=PATH[:SIZE]; a path with a colon needs its size.
+// NAME=PATH[:SIZE]; a path with a colon needs its size. A relative path counts from the working folder.
 Result<UserTier> parse_tier(const std::string& text) {
     size_t equals = text.find('=');
     Error wrong{"--tier=" + brief(text) +
@@ -47,7 +47,8 @@ Result<UserTier> parse_tier(const std::string& text) {
         tier.capacity = tier.path.substr(colon + 1);
         tier.path.resize(colon);
     }
-    if (!tier.path.starts_with('/')) return wrong;
+    if (tier.path.empty()) return wrong;
+    tier.path = path_from_here(tier.path);
     if (auto size = parse_size(tier.capacity); !size)
         return Error{"--tier=" + brief(text) + ": " + size.error()};
     while (tier.path.size() > 1 && tier.path.ends_with('/')) tier.path.pop_back();
@@ -170,8 +171,30 @@ int run_command(const std::vector<std::string>& command, const Fields& env) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The job's sessions with their counters, and their sums, from the user's ledger.
-Status write_run_report(const std::string& file, const std::string& job, int status) {
+// What the stagers found out since attach, by the sessions' numbers: one line each, "" when there is nothing to say. A
+// command may be over before its data set could be looked at: that gets half a second.
+std::vector<std::string> stager_notes(const std::string& job) {
+    std::vector<std::string> notes;
+    uint64_t until = monotonic_ns() + 500'000'000;
+    for (const auto& dir : sessions_of(user_state() + "/run/jobs/" + job)) {
+        auto page = read_session_page(dir);
+        while (page && page->state == MONARCH_STARTING && monotonic_ns() < until) {
+            usleep(5000);
+            page = read_session_page(dir);
+        }
+        auto note = read_file(dir + "/note", 4096);
+        notes.push_back(note ? printable(note->substr(0, note->find('\n'))) : "");
+        auto map = read_map(dir);
+        if (!notes.back().empty())
+            fprintf(stderr, "monarchctl: data set %s: %s\n", map ? printable(map->get("name")).c_str() : "",
+                    notes.back().c_str());
+    }
+    return notes;
+}
+
+// The job's sessions with their counters, and their sums, from the user's ledger. `notes` as above.
+Status write_run_report(const std::string& file, const std::string& job, int status,
+                        const std::vector<std::string>& notes) {
     nlohmann::ordered_json j{{"job", job}, {"exit_status", status}};
     Counters sum{};
     auto sessions = nlohmann::ordered_json::array();
@@ -179,9 +202,11 @@ Status write_run_report(const std::string& file, const std::string& job, int sta
     auto ledger = Ledger::open(Layout(user_state() + "/run", user_state()).ledger());
     if (!ledger) return Error{ledger.error()};
     for (const auto& lease : ledger->leases_of_job(job)) {
+        size_t number = static_cast<size_t>(lease.session);
+        bool said = lease.store_id && lease.note.empty() && number < notes.size();
         nlohmann::ordered_json s{{"dataset", printable(lease.name)},
                                  {"outcome", lease.outcome},
-                                 {"note", printable(lease.note)},
+                                 {"note", said ? notes[number] : printable(lease.note)},
                                  {"predictor", lease.predictor}};
         for (size_t n = 0; n < counter_names.size(); n++) {
             s[counter_names[n]] = counter(lease.counters, n);
@@ -196,9 +221,13 @@ Status write_run_report(const std::string& file, const std::string& job, int sta
     return write_file(file, j.dump(2) + "\n", 0644);
 }
 
-int run(const RunOptions& options, const Context& context) {
+int run(RunOptions options, const Context& context) {
     if (options.command.empty())
         return misuse("no command: as in `monarchctl run --dataset /data/images -- python3 train.py`");
+    for (const auto& text : options.datasets) {
+        std::string& all = options.given["dataset"];
+        all += (all.empty() ? "" : ",") + datasets_from_here(text, context);
+    }
     auto parsed = parse_options(options.given, "--");
     if (!parsed) return misuse(parsed.error());
     if (parsed->datasets.empty())
@@ -233,9 +262,10 @@ int run(const RunOptions& options, const Context& context) {
         fprintf(stderr, "monarchctl: nothing is staged (see the line above): the command reads the source\n");
     }
     int status = run_command(options.command, env);
+    auto notes = stager_notes(job);
     call_stager({"detach", "--user"}, request.format());
     if (!options.report.empty())
-        if (Status s = write_run_report(options.report, job, status); !s.ok()) fail("--report: " + s.error());
+        if (Status s = write_run_report(options.report, job, status, notes); !s.ok()) fail("--report: " + s.error());
     return status;
 }
 
@@ -254,6 +284,15 @@ void add_run(CLI::App& app, Context& context) {
     for (const OptionName& option : option_names) {
         std::string name = option.name;
         if (name == "ranks") continue;
+        if (name == "dataset") {
+            command
+                ->add_option("--dataset", options->datasets,
+                             "What to stage: a catalog name, a path (a relative one counts from here) or a URL; repeat "
+                             "for more")
+                ->type_name(option.argument)
+                ->take_all();
+            continue;
+        }
         command
             ->add_option_function<std::string>(
                 "--" + name, [=](const std::string& text) { options->given[name] = text; }, option.help)

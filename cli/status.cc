@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/session.h"
@@ -55,6 +56,11 @@ struct StatusTables {
             leases.columns.push_back(c);
         leases.columns.push_back({"predictor", "PREDICTOR"});
         leases.columns.push_back({"note", ""});
+    }
+    // Most have nothing to say: the column is shown where one has.
+    void show_notes() {
+        for (const auto& row : leases.rows)
+            if (row.back().text != "-") leases.columns.back().header = "NOTE";
     }
 };
 
@@ -159,6 +165,17 @@ void add_published(StatusTables& out, const Config& config, const Layout& at) {
     }
 }
 
+// What `monarchctl run` uses: no configuration names them, the ledger does.
+void add_run_tiers(StatusTables& out, const Layout& at) {
+    auto ledger = Ledger::open(at.ledger(), 1000);
+    std::set<std::string> seen;
+    for (const auto& store : ledger ? ledger->stores() : std::vector<StoreRow>())
+        for (const auto& r : store.tiers)
+            if (seen.insert(r.path).second)
+                out.tiers.rows.push_back({text_cell(r.tier), text_cell(r.path), bytes_cell(r.capacity),
+                                          bytes_cell(ledger->used(r.path)), text_cell("ready")});
+}
+
 int status(const Context& context, const std::string& node) {
     StatusTables out;
     struct stat st;
@@ -178,8 +195,11 @@ int status(const Context& context, const std::string& node) {
         }
     }
     Layout own(user_state() + "/run", user_state());
-    if (stat(own.ledger().c_str(), &st) == 0)
+    if (stat(own.ledger().c_str(), &st) == 0) {
         if (Status s = add_ledger(out, own); !s.ok()) return fail(s.error());
+        add_run_tiers(out, own);
+    }
+    out.show_notes();
     if (!context.json && !configured && out.leases.rows.empty())
         return fail("nothing is staged, and this node is not configured: " + printable(context.config_dir) +
                     "/monarch.toml is missing");

@@ -174,6 +174,17 @@ TierState inspect_tier(const TierConfig& tier, const Config& config) {
     return state;
 }
 
+std::string overlap(const std::string& source, const std::string& name, const std::string& path) {
+    std::string tier = "tier " + name + " (" + printable(path) + ")";
+    for (const std::string& folder : {path, resolved(path)}) {
+        if (inside(folder, source))
+            return tier + " lies in the data set " + printable(source) + ": use another folder for the tier";
+        if (inside(source, folder))
+            return "the data set " + printable(source) + " lies in " + tier + ": keep data sets outside the tiers";
+    }
+    return "";
+}
+
 Result<std::vector<std::string>> init_tier(const TierConfig& tier, const Config& config) {
     std::vector<std::string> done;
     if (tier.tmpfs) return done;

@@ -20,6 +20,7 @@
 #include "core/options.h"
 #include "core/os.h"
 #include "core/request.h"
+#include "core/tier.h"
 #include "core/units.h"
 #include "stager/node.h"
 #include "stager/settings.h"
@@ -51,7 +52,9 @@ class Attach {
   private:
     Status check();
     void resolve(Wanted& w);
+    std::string overlaps(const std::string& source);
     void policy();
+    std::string library();
     const std::string& order_of(const Wanted& w) const;
     std::string pays(const Wanted& w) const;
     std::vector<Reservation> space_for(size_t stores);
@@ -180,6 +183,30 @@ void Attach::resolve(Wanted& w) {
     }
 }
 
+// A tier inside the data set would be listed and copied, and a data set inside a tier could be anybody's copies. By the
+// names alone, since root does not touch the source; the stager looks where they lead.
+std::string Attach::overlaps(const std::string& source) {
+    for (const auto& tier : settings_.config.tiers)
+        if (std::string why = overlap(source, tier.name, tier_path(tier, settings_.config)); !why.empty()) return why;
+    return "";
+}
+
+// libmonarch.so by a name that LD_PRELOAD can hold: a link in the run-time folder where its own has a space, a colon or
+// what the loader expands. "" when there is none.
+std::string Attach::library() {
+    constexpr std::string_view special = " :$\t\n";
+    const std::string& library = settings_.library;
+    if (library.find_first_of(special) == std::string::npos) return library;
+    std::string link = at_.run + "/libmonarch.so", fresh = link + ".new." + std::to_string(getpid());
+    if (link.find_first_of(special) != std::string::npos) return "";
+    char target[4096];
+    ssize_t n = readlink(link.c_str(), target, sizeof target);
+    if (n > 0 && std::string_view(target, static_cast<size_t>(n)) == library) return link;
+    if (symlink(library.c_str(), fresh.c_str()) == 0 && rename(fresh.c_str(), link.c_str()) == 0) return link;
+    unlink(fresh.c_str());
+    return "";
+}
+
 void Attach::policy() {
     const auto& rules = settings_.policy.rules;
     bool by_group = std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return !r.groups.empty(); });
@@ -200,6 +227,8 @@ void Attach::policy() {
                         request_.get("partition") + ": ask the administrator";
         } else if (Status s = rule_allows(*rule_, w.spec); !s.ok()) {
             w.refused = s.error();
+        } else if (std::string why = overlaps(w.source); !why.empty()) {
+            w.refused = why;
         } else if (std::string why = pays(w); !why.empty()) {
             w.refused = why;
         }
@@ -398,6 +427,7 @@ Fields Attach::stager_config(const Wanted& w) const {
     for (const auto& r : w.store.tiers) {
         f.add("tier", r.tier);
         f.add("data", tier_data(r.path, w.store.id));
+        f.add("folder", r.path);
     }
     return f;
 }
@@ -496,11 +526,16 @@ Status Attach::write_env() {
     if (options_.keep_given)
         notes_.push_back("--monarch-keep is not served by this version: the store goes with the job");
     if (served && options_.access != Access::none) {
-        if (access(lib.c_str(), R_OK) == 0)
-            env.add("preload", lib);
-        else
+        std::string name = library();
+        if (access(lib.c_str(), R_OK) != 0)
             notes_.push_back("libmonarch.so is missing beside monarch-stager: opens go to the source");
+        else if (name.empty())
+            notes_.push_back("opens go to the source, since the loader cannot preload from a path with a space or colon: " +
+                             printable(lib) + ": install Monarch elsewhere, or use another run-time folder");
+        else
+            env.add("preload", name);
         env.add("bind", lib.substr(0, lib.rfind('/')));
+        if (!name.empty() && name != lib) env.add("bind", name.substr(0, name.rfind('/')));
         env.add("bind", at_.job(job_));
         for (const auto& w : wanted_)
             for (const auto& r : w.refused.empty() ? w.store.tiers : std::vector<Reservation>())

@@ -29,12 +29,14 @@
 #include "core/os.h"
 #include "core/tier.h"
 #include "core/units.h"
+#include "stager/bound.h"
 
 namespace monarch {
 
 namespace {
 
 constexpr uint64_t most_bytes = uint64_t{1} << 62;
+constexpr uint64_t stager_memory = uint64_t{2} << 30;
 constexpr int lock_fd = 3;  // where the stager inherits its store's lock
 
 // Everything a child must know before fork: after it, only calls that are safe there.
@@ -236,6 +238,10 @@ Status Node::start_stager(const StoreRow& store) {
         kill(pid, SIGKILL);
         return recorded;
     }
+    // Its tmpfs is charged to it, and what it knows of the files.
+    uint64_t memory = stager_memory;
+    for (const auto& r : store.tiers) memory += r.tmpfs ? r.most : 0;
+    if (!user) bind_memory(pid, memory);
     if (!write_all(write_end.get(), bytes)) return os_error("write", "to the stager");
     return Done{};
 }
@@ -251,9 +257,14 @@ void Node::stop_stager(const StoreRow& store, unsigned milliseconds) {
     Fd fd(pidfd_of(store));
     if (!fd) return;
     syscall(SYS_pidfd_send_signal, fd.get(), SIGTERM, nullptr, 0);
-    if (wait_exit(fd.get(), milliseconds)) return;
-    syscall(SYS_pidfd_send_signal, fd.get(), SIGKILL, nullptr, 0);
-    if (!wait_exit(fd.get(), 100))
+    bool ended = wait_exit(fd.get(), milliseconds);
+    if (!ended) {
+        syscall(SYS_pidfd_send_signal, fd.get(), SIGKILL, nullptr, 0);
+        ended = wait_exit(fd.get(), 100);
+    }
+    if (ended)
+        unbind_memory(static_cast<pid_t>(store.stager_pid));
+    else
         log_line(LOG_WARNING, "stager " + std::to_string(store.stager_pid) + " of store " +
                                   std::to_string(store.id) +
                                   " hangs in the source and ends when the source answers");

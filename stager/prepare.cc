@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/os.h"
+#include "core/tier.h"
 #include "core/units.h"
 
 namespace monarch {
@@ -134,6 +135,9 @@ void prepare(Prepared& p, Source& source, const Fields& config, const Grant& gra
         return;
     }
     p.canonical = *canonical;
+    auto names = config.all("tier"), folders = config.all("folder");
+    for (size_t t = 0; t < std::min(names.size(), folders.size()); t++)
+        if (p.error = overlap(p.canonical, names[t], folders[t]); !p.error.empty()) return;
     if (stat(p.canonical.c_str(), &p.root) != 0) p.root = {};
     canonical_known.store(true, std::memory_order_release);
     if (!take_manifest(p, config.get("manifest"), listing, say)) {

@@ -6,6 +6,7 @@
 
 #include "core/os.h"
 #include "stager/attach.h"
+#include "stager/bound.h"
 #include "stager/node.h"
 #include "stager/settings.h"
 
@@ -87,6 +88,7 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
     node->publish_status();  // for the attach or detach that started this: not in their callback's time
     if (size_t ended = node->end_dead_leases())
         say("ended " + std::to_string(ended) + " leases that nobody would have ended");
+    unbind_memory(0);
     // Without its turn it could meet a store that is half made: the next reap has another try.
     if (Fd turn = node->take_turn()) {
         drop_unleased_stores(*node);

@@ -184,11 +184,19 @@ is_attached() {
 }
 
 stager_of() {
-    ledger "$1" "select stager_pid from store join lease on store_id = store.id where job = '$2' and ended_at is null"
+    ledger "$1" "select stager_pid from store join lease on store_id = store.id where lease.job = '$2' and ended_at is null"
 }
 
 processes_of() {
     pgrep -u "$1" -x "$2"
+}
+
+# Where this process's memory cgroup of version 1 is; false where there is none.
+memory_cgroup() {
+    local path mount
+    path=$(sed -n 's/^[0-9]*:\([^:]*,\)\?memory\(,[^:]*\)\?://p' /proc/self/cgroup)
+    mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)memory(,|$)/ { print $2; exit }' /proc/mounts)
+    [[ $path && $mount ]] && echo "$mount$path"
 }
 
 # ---- what may be left of a job: nothing ----------------------------------------------------------------------
@@ -205,6 +213,8 @@ leftovers() {
                 union all select 'trash ' || cast(path as text) from trash"
     done
     grep -o "$LOCAL/[^ ]*" /proc/mounts
+    local cgroup
+    if cgroup=$(memory_cgroup); then find "$cgroup" -name 'monarch-stager-*'; fi
     # An ended orphan may stay a zombie for a while: who has to reap it may be busy.
     ps -eo stat=,user:12=,args= | awk '$1 !~ /^Z/ && ($2 == "ada" || $2 == "ben" || /[m]onarch-stager/)'
 }

@@ -201,6 +201,20 @@ never_more_than_there_is() {
     [ "$(df --output=used -B1 /mnt/node0 | tail -n 1)" -le $((96 * 1024 * 1024 * 9 / 10 + 65536)) ]
 }
 
+@test "the stager has a memory bound of its own, its memory tier and 2 GiB, which is gone with it" {
+    memory_cgroup || skip "no memory cgroups of version 1 here"
+    id=$(submit ada -w node0 --exclusive --monarch-dataset=pics --monarch-wait=all --wrap "$BIN/digest $SOURCES/pics; $BIN/meet bound 2")
+    poll 60 job_has_printed "$id"
+    folder=$(memory_cgroup)/monarch-stager-$(stager_of node0 "$id")
+    [ "$(cat "$folder/cgroup.procs")" = "$(stager_of node0 "$id")" ]
+    [ "$(cat "$folder/memory.limit_in_bytes")" -eq $((2048 * 1024 * 1024 + 24 * 1024 * 1024)) ]
+    # What it copied into memory is charged to it.
+    [ "$(cat "$folder/memory.usage_in_bytes")" -gt 3000000 ]
+    meet bound 2
+    wait_job "$id"
+    [ ! -e "$folder" ]
+}
+
 @test "while a job runs, status shows everybody its tiers, its lease and its progress" {
     id=$(submit ada -w node0 --monarch-dataset=pics --monarch-wait=all --wrap "$BIN/digest $SOURCES/pics; $BIN/meet status 2")
     poll 60 job_has_printed "$id"

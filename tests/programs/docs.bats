@@ -42,7 +42,7 @@ check_options() { # PAGE PROGRAM SUBCOMMAND…
 }
 
 @test "the check of options sees the options and the subcommands" {
-    [ "$(options_of "$BUILD/monarch-stager" reap | tr '\n' ' ')" = "--config --help --node --run --state -h " ]
+    [ "$(options_of "$BUILD/monarch-stager" reap | tr '\n' ' ')" = "--background --config --help --node --run --state -h " ]
     [[ " $(subcommands_of "$BUILD/monarchctl" | tr '\n' ' ') " == *" tier "* ]]
     missing=
     check_options monarch.toml.5 monarch-stager

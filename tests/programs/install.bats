@@ -25,6 +25,7 @@ install_to() { make -s install DESTDIR="$DEST" BUILD="$BUILD" PREFIX=/opt/monarc
     "$DEST/opt/monarch/bin/monarchctl" run --dataset "$DEST/data" --tier t="$DEST/tier" --wait all --report "$DEST/report.json" -- \
         cat "$DEST/data/file"
     [ "$(jq .opens_local "$DEST/report.json")" -eq 1 ]
+    while pgrep -x monarch-stager; do sleep 0.02; done
     rm -r "$DEST/data" "$DEST/state" "$DEST/tier" "$DEST/report.json"
     make -s uninstall DESTDIR="$DEST" BUILD="$BUILD" PREFIX=/opt/monarch SYSCONFDIR=/opt/etc SLURM_PLUGINDIR=/opt/slurm
     run find "$DEST" -type f -not -path "*/opt/etc/*"
@@ -39,4 +40,21 @@ install_to() { make -s install DESTDIR="$DEST" BUILD="$BUILD" PREFIX=/opt/monarc
     [ "$status" -eq 0 ]
     [[ $output == *"kept $DEST/opt/etc/"*"monarch.toml"* ]]
     [ "$(tail -n 1 "$DEST/opt/etc/monarch/monarch.toml")" = "# mine" ]
+}
+
+@test "make without a compiler or a header says in one line which command installs it; make deps does" {
+    run make -s all BUILD="$DEST/build" CXX=no-such-compiler
+    [ "$status" -eq 2 ]
+    [ "$(grep -c "^make: no-such-compiler is missing: 'make deps' installs " <<<"$output")" -eq 1 ]
+    # As where libslurm-dev is not installed.
+    printf '#!/bin/sh\nfor a; do [ "$a" != -E ] || { ! grep -q slurm/spank.h; exit; }; done\nexec g++ "$@"\n' >"$DEST/g++"
+    chmod 755 "$DEST/g++"
+    run make -s -j4 all BUILD="$DEST/build" CXX="$DEST/g++"
+    echo "$output"
+    [ "$status" -eq 2 ]
+    grep -q "^make: <slurm/spank.h> is missing: 'make deps' installs " <<<"$output"
+    # That line and make's own.
+    [ "$(grep -vc '^make: \*\*\*' <<<"$output")" -eq 1 ]
+    [[ $(make -n deps) == *"tests/packages.sh build test demo"* ]]
+    make deps
 }

@@ -67,8 +67,8 @@ sums() { DATA=$DATA bash -c "$SUMS"; }
 # A value of a report: `report FILE EXPRESSION` on `j`.
 report() { python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1" "$2"; }
 
-# What `SELECT ...` finds in ada's ledger.
-ledger() { sqlite3 "$STATE/monarch/ledger/ledger.db" "SELECT $1"; }
+# What `SELECT ...` finds in ada's ledger, which sqlite3 must not make before she does.
+ledger() { [ -s "$STATE/monarch/ledger/ledger.db" ] && sqlite3 "$STATE/monarch/ledger/ledger.db" "SELECT $1"; }
 rows() { ledger "count(*) FROM $1"; }
 
 stagers() { pgrep -x -c monarch-stager || true; }
@@ -192,12 +192,29 @@ one_line_error() {
 @test "a source that is missing, unreadable or empty: the command runs, wait says no" {
     mkdir "$DIR/empty"
     install -d -m 700 "$DIR/secret"
-    for path in "$DIR/missing" "$DIR/secret"; do
-        run ada monarchctl run --dataset "$path" --wait all --report "$DIR/home/r.json" -- sh -c 'monarchctl wait all; echo "$?"; exit 5'
+    printf x >"$DIR/file"
+    for path in "$DIR/missing" "$DIR/secret" "$DIR/file"; do
+        run --separate-stderr ada monarchctl run --dataset "$path" --wait all --report "$DIR/home/r.json" -- sh -c 'monarchctl wait all 2>/dev/null; echo "$?"; exit 5'
         [ "$status" -eq 5 ]
         [ "${lines[-1]}" = 1 ]
         [ "$(report "$DIR/home/r.json" '[j["files_total"], j["files_staged"], j["exit_status"]]')" = "[0, 0, 5]" ]
+        echo "$stderr"
+        # Why is said once, in one line, even by a command that ends at once.
+        # shellcheck disable=SC2154
+        [[ $stderr == "monarchctl: data set ${path##*/}: cannot open the source $path: "* ]]
+        run ada monarchctl run --dataset "$path" --report "$DIR/home/r.json" -- true
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == "monarchctl: data set ${path##*/}: cannot open the source $path: "* ]]
+        [[ $(report "$DIR/home/r.json" 'j["sessions"][0]["note"]') == "cannot open the source $path: "* ]]
     done
+    # status says it as well.
+    ada monarchctl run --dataset "$DIR/missing" -- sh -c 'read -r line <"$DIR/home/go"' 2>/dev/null 3>&- &
+    ada mkfifo "$DIR/home/go"
+    await in_state failed
+    run ada monarchctl status
+    [[ $output == *"NOTE"*"cannot open the source $DIR/missing: No such file or directory"* ]]
+    echo >"$DIR/home/go"
+    wait $!
     run ada monarchctl run --dataset "$DIR/empty" --wait all -- sh -c 'monarchctl wait all; echo "$?"'
     [ "$status" -eq 0 ]
     [ "${lines[-1]}" = 0 ]
@@ -242,9 +259,9 @@ one_line_error() {
 }
 
 @test "a wrong call is one line and exit status 2, and starts nothing" {
-    for options in "" "--dataset $DATA" "--dataset ../relative -- true" "--dataset $DATA --capacity 12QB -- true" \
+    for options in "" "--dataset $DATA" "--dataset no-such-name, -- true" "--dataset $DATA --capacity 12QB -- true" \
         "--dataset $DATA --wait never -- true" "--dataset $DATA --order nonsense -- true" "--dataset $DATA --tier x -- true" \
-        "--dataset $DATA --tier a=relative -- true" "--dataset $DATA --tier a=/x:12QB -- true" "--dataset $DATA --tier a=/x --tier a=/y -- true" \
+        "--dataset $DATA --tier a= -- true" "--dataset $DATA --tier a=/x:12QB -- true" "--dataset $DATA --tier a=/x --tier a=/y -- true" \
         "--dataset $DATA --tier a=/x --tier b=/x/ -- true" "--dataset $DATA --capacity b=1GiB --tier a=/x -- true" \
         "--dataset $DATA --ranks 8/8 -- true" "--dataset $DATA --ranks 1 -- true" "--dataset $DATA --ranks ,/2 -- true" "--nonsense -- true"; do
         # shellcheck disable=SC2086
@@ -254,6 +271,83 @@ one_line_error() {
         one_line_error
     done
     [ ! -e "$STATE/monarch/ledger" ]
+}
+
+@test "relative paths are the shell's, and --dataset may be repeated" {
+    cp -a "$DATA" "$DIR/second,set"
+    mkdir -p "$DIR/etc/datasets.d" "$DIR/second,set/catalogued"
+    ln -s "$DATA" "$DIR/second,set/link"
+    printf '[dataset.catalogued]\nsource = "%s"\n' "$DATA" >"$DIR/etc/datasets.d/c.toml"
+    chmod -R a+rX "$DIR/etc" "$DIR/second,set"
+    cd "$DIR/second,set"
+    root() { ada MONARCH_CONFIG="$DIR/etc" monarchctl run --dataset "$1" --wait all -- sh -c 'tr "\0" "\n" <"$MONARCH_SESSION/0/map" | sed -n "s/^root=//p"'; }
+    for spec in . ./ ../second%2Cset train/..; do [ "$(root "$spec")" = "$DIR/second,set" ]; done
+    [ "$(root train)" = "$DIR/second,set/train" ]
+    [ "$(root ../data/train)" = "$DIR/data/train" ]
+    [ "$(root "$DIR/second%2Cset/../data")" = "$DATA" ]
+    [ "$(root link/../data/train)" = "$DIR/data/train" ]
+    # The catalog's names go first.
+    [ "$(root catalogued)" = "$DATA" ]
+    [ "$(root ./catalogued)" = "$DIR/second,set/catalogued" ]
+    ada monarchctl run --dataset train --dataset ../data --tier a=../t1 --wait all --report "$DIR/home/r.json" -- \
+        sh -c 'cat train/*/* "$MONARCH_DATASET_DATA"/train/*/* | sha256sum; ls "$DIR"/t1/stores | wc -l' >"$DIR/out"
+    [ "$(head -n 1 "$DIR/out")" = "$(cat "$DATA"/train/*/* "$DATA"/train/*/* | sha256sum)" ]
+    [ "$(tail -n 1 "$DIR/out")" = 2 ]
+    [ "$(report "$DIR/home/r.json" 'j["opens_local"]')" -eq $((2 * FILES)) ]
+    [ "$(ada monarchctl plan . --sequence | wc -l)" -eq $FILES ]
+    cd train
+    [ "$(ada monarchctl plan n0000 --sequence | wc -l)" -eq 40 ]
+    [ "$(ada monarchctl plan ../../data --sequence | wc -l)" -eq $FILES ]
+    run ada monarchctl plan n9999
+    [ "$status" -eq 2 ]
+    one_line_error
+}
+
+@test "a tier in a data set and a data set in a tier are refused by name, through links as well" {
+    chown ada "$DATA"
+    ada mkdir -p "$DATA/tier" "$DIR/t1/inner"
+    ada cp -r "$DATA/train/n0000" "$DIR/t1/inner"
+    ada ln -s "$DIR/t1/inner" "$DIR/home/seems-elsewhere"
+    refused() { # DATA-SET TIER WHY
+        run ada monarchctl run --dataset "$1" --tier "a=$2" --report "$DIR/home/r.json" -- echo ran
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "${#lines[@]}" -eq 2 ]
+        [[ $output == *"ran"* && $output == *"$3"* ]]
+        [ "$(report "$DIR/home/r.json" 'j["files_staged"]')" -eq 0 ]
+    }
+    refused "$DATA" "$DATA/tier" "tier a ($DATA/tier) lies in the data set $DATA"
+    refused "$DATA/train" "$DATA" "the data set $DATA/train lies in tier a ($DATA)"
+    refused "$DIR/t1" "$DIR/t1" "tier a ($DIR/t1) lies in the data set $DIR/t1"
+    refused "$DIR/home/seems-elsewhere" "$DIR/t1" "the data set $DIR/t1/inner lies in tier a ($DIR/t1)"
+}
+
+@test "Monarch installed under a path with a space and a colon serves, and says nothing" {
+    mkdir "$DIR/my programs: new"
+    cp "$BUILD"/{monarchctl,monarch-stager,libmonarch.so} "$DIR/my programs: new"
+    for _ in 1 2; do
+        ada "$DIR/my programs: new/monarchctl" run --dataset "$DATA" --wait all --report "$DIR/home/r.json" -- bash -c "$SUMS" >"$DIR/sums" 2>"$DIR/err"
+        diff <(sums) "$DIR/sums"
+        [ ! -s "$DIR/err" ]
+        [ "$(report "$DIR/home/r.json" '[j["opens_local"], j["opens_source"]]')" = "[$FILES, 0]" ]
+    done
+    # Where the run-time folder has one as well, that is said, and nothing else is printed.
+    STATE="$DIR/home/a b"
+    run ada "$DIR/my programs: new/monarchctl" run --dataset "$DATA" -- cat "$DATA/train/n0000/img_000001.jpg"
+    [ "$status" -eq 0 ]
+    [[ $output == "monarchctl: opens go to the source, since the loader cannot preload from a path with a space or colon: "* ]]
+}
+
+@test "status within a run shows the run's tiers" {
+    ctl_run --tier "a=$DIR/t1:32MiB" --tier "b=$DIR/t2:64MiB" --capacity 8MiB --wait all -- bash -c "$SUMS; "'monarchctl status --json >"$DIR/home/status.json"; monarchctl status >"$DIR/home/status"' >/dev/null
+    python3 - "$DIR/home/status.json" "$DIR" <<'END'
+import json, sys
+tiers = json.load(open(sys.argv[1]))["tiers"]
+assert [(t["name"], t["path"], t["capacity_bytes"], t["state"]) for t in tiers] == \
+    [("a", sys.argv[2] + "/t1", 32 << 20, "ready")], tiers
+assert 3 << 20 < tiers[0]["used_bytes"] <= 8 << 20, tiers
+END
+    grep -q "^a  *$DIR/t1  *32 MiB" "$DIR/home/status"
 }
 
 @test "--ranks and options of later versions do not keep a command from running" {
