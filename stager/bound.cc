@@ -32,9 +32,9 @@ bool has_item(const std::string& list, const std::string& item) {
     return ("," + list + ",").find("," + item + ",") != std::string::npos;
 }
 
-// Where /proc/mounts says that the hierarchy is: version 1 with the controller, or version 2.
+// Where the mounts say that the hierarchy is: version 1 with the controller, or version 2.
 std::string mount_of(bool version_1) {
-    std::istringstream mounts(text_of("/proc/mounts"));
+    std::istringstream mounts(text_of("/proc/self/mounts"));
     for (std::string line; std::getline(mounts, line);) {
         std::istringstream words(line);
         std::string device, folder, type, options;

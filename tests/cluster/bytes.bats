@@ -1,20 +1,12 @@
 #!/usr/bin/env bats
 # A job reads the same bytes with Monarch as without, whatever reads them and whatever it does to its files.
 
+source "$BATS_TEST_DIRNAME/monarch.sh"
+
 setup_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
     monarch_start
     make_dataset pics --files 60 --classes 4 --mean-bytes 20000
     chown -R ada: "$SOURCES"
-}
-
-teardown_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
-    monarch_stop
-}
-
-setup() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
 }
 
 teardown() {

@@ -2,20 +2,12 @@
 # Whatever is wrong with the node, the job runs and reads what it would read without Monarch, no node drains, and the job's
 # output and slurmd's log say why.
 
+source "$BATS_TEST_DIRNAME/monarch.sh"
+
 setup_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
     monarch_start
     make_dataset pics --files 80 --classes 4 --mean-bytes 20000
     slow_source pics
-}
-
-teardown_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
-    monarch_stop
-}
-
-setup() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
 }
 
 teardown() {
@@ -275,4 +267,20 @@ same_as_without() {
         --wrap "$BIN/digest $SOURCES/pics")
     wait_job "$id"
     [ "$(lease node0 "$id" "outcome,opens_local")" = "detached|80" ]
+}
+
+# ---- the data set cannot be read -----------------------------------------------------------------------------
+
+@test "a data set that is a file, is missing, or is not the user's to read: the job's output says so in one line" {
+    echo x >"$SOURCES/no-folder"
+    install -d -m 700 "$SOURCES/roots-own"
+    for name in no-folder missing roots-own; do
+        run run_job -N1 -w node0 --monarch-dataset="$SOURCES/$name" \
+            --wrap 'until [ -s $MONARCH_SESSION/0/note ]; do sleep 0.05; done; srun echo ran; srun true'
+        echo "$output"
+        [ "$(grep -c "^monarch: node0: cannot open the source $SOURCES/$name: " <<<"$output")" -eq 1 ]
+        [ "$(grep -cx ran <<<"$output")" -eq 1 ]
+        [ "${#lines[@]}" -eq 2 ]
+        [ "$(job_field "$(last_job)" ExitCode)" = 0:0 ]
+    done
 }

@@ -2,20 +2,12 @@
 # However a job ends, and whatever dies meanwhile: no node drains, nothing is left, the ledger has the outcome.
 # Every test ends with assert_clean.
 
+source "$BATS_TEST_DIRNAME/monarch.sh"
+
 setup_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
-    monarch_start
+    monarch_start "RequeueExit=77"
     make_dataset pics --files 80 --classes 4 --mean-bytes 20000
     slow_source pics
-}
-
-teardown_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
-    monarch_stop
-}
-
-setup() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
 }
 
 teardown() {
@@ -196,6 +188,22 @@ job_has_printed() {
     [ "$(lease node0 "$(last_job)" outcome,opens_local)" = "detached|80" ]
     [ "$(lease node0 "$id" outcome)" = rebooted ]
     meet power 2
+}
+
+@test "requeue: the second run has the same job id, its own lease and its own copies" {
+    id=$(submit ada -N1 -w node0 --requeue --open-mode=append --monarch-dataset=pics --monarch-wait=all \
+        --wrap "$BIN/digest $SOURCES/pics; [ \${SLURM_RESTART_COUNT:-0} -ge 1 ] || exit 77")
+    poll 60 is_requeued "$id"
+    # Slurm holds it back for two minutes otherwise.
+    scontrol update JobId="$id" StartTime=now
+    wait_job "$id"
+    [ "$(job_output "$id")" = "$(digest "$SOURCES/pics"; digest "$SOURCES/pics")" ]
+    [ "$(lease node0 "$id" restart,outcome,source_reads,opens_local,opens_source)" = "$(printf '%s\n' "0|detached|80|80|0" "1|detached|80|80|0")" ]
+}
+
+# It waits for its second run, and nothing of the first is left on the node.
+is_requeued() {
+    [ "$(job_field "$1" JobState)" = PENDING ] && [ "$(job_field "$1" Restarts)" = 1 ] && ! is_attached node0 "$1"
 }
 
 @test "a second job keeps the store of a first one that ends" {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2016,SC2119,SC2120
-# Monarch on the Slurm of slurm.sh: to be sourced by a bats file.
+# Monarch on the Slurm of slurm.sh: to be sourced by a bats file at its top, which then needs no teardown_file.
 #
 #   monarch_start [LINE…]         configuration, two tiers a node (ram, nvme), the plugin, Slurm; LINEs go to slurm.conf
 #   monarch_stop
@@ -48,6 +48,8 @@ monarch_start() {
     plugin
     slurm_start "$@"
 }
+
+teardown_file() { monarch_stop; }
 
 monarch_stop() {
     local name

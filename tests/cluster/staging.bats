@@ -2,22 +2,14 @@
 # What a job's data set goes through when all is well: staged, read locally with the right bytes, accounted for, gone.
 # Every test ends with assert_clean.
 
+source "$BATS_TEST_DIRNAME/monarch.sh"
+
 setup_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
     monarch_start
     make_dataset pics --files 200 --classes 8 --mean-bytes 20000
     make_dataset more --files 60 --classes 4 --mean-bytes 20000 --seed 2
     chown -R ada: "$SOURCES"
     slow_source pics
-}
-
-teardown_file() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
-    monarch_stop
-}
-
-setup() {
-    source "$BATS_TEST_DIRNAME/monarch.sh"
 }
 
 teardown() {
