@@ -49,8 +49,9 @@ int fail(std::string_view message);
 // The same for a call that was wrong; returns 2.
 int misuse(std::string_view message);
 
-// Data sets as the shell's user means them, for parse_datasets(): an item that is no URL, no catalog name and a relative
-// path, or has a ".." in it, becomes an absolute path. A catalog name goes before a file of that name.
+// Data sets as the shell's user means them, for parse_datasets(): an item that is no URL, no catalog name and
+// a relative path, or has a ".." in it, becomes an absolute path. A catalog name goes before a file of that
+// name.
 std::string datasets_from_here(std::string_view text, const Context& context);
 
 // The same for one path.

@@ -18,8 +18,8 @@ namespace {
 std::string working_folder() {
     const char* named = getenv("PWD");
     struct stat here, there;
-    if (named && *named == '/' && stat(".", &here) == 0 && stat(named, &there) == 0 && here.st_dev == there.st_dev &&
-        here.st_ino == there.st_ino)
+    if (named && *named == '/' && stat(".", &here) == 0 && stat(named, &there) == 0 &&
+        here.st_dev == there.st_dev && here.st_ino == there.st_ino)
         return named;
     std::unique_ptr<char, decltype(&free)> path(getcwd(nullptr, 0), free);
     return path ? path.get() : "/";

@@ -173,7 +173,9 @@ void add_plan(CLI::App& app, Context& context) {
         "  monarchctl plan /data/images --sequence -0 | xargs -0 -n1 basename");
     auto o = std::make_shared<PlanOptions>();
     o->node = this_node();
-    command->add_option("dataset", o->dataset, "Catalog name or path; a relative path counts from here")->type_name("SPEC")->required();
+    command->add_option("dataset", o->dataset, "Catalog name or path; a relative path counts from here")
+        ->type_name("SPEC")
+        ->required();
     command->add_option("--order", o->order, "auto, manifest or name")
         ->type_name("ORDER")
         ->capture_default_str();

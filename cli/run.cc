@@ -171,8 +171,8 @@ int run_command(const std::vector<std::string>& command, const Fields& env) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// What the stagers found out since attach, by the sessions' numbers: one line each, "" when there is nothing to say. A
-// command may be over before its data set could be looked at: that gets half a second.
+// What the stagers found out since attach, by the sessions' numbers: one line each, "" when there is nothing
+// to say. A command may be over before its data set could be looked at: that gets half a second.
 std::vector<std::string> stager_notes(const std::string& job) {
     std::vector<std::string> notes;
     uint64_t until = monotonic_ns() + 500'000'000;
@@ -265,7 +265,8 @@ int run(RunOptions options, const Context& context) {
     auto notes = stager_notes(job);
     call_stager({"detach", "--user"}, request.format());
     if (!options.report.empty())
-        if (Status s = write_run_report(options.report, job, status, notes); !s.ok()) fail("--report: " + s.error());
+        if (Status s = write_run_report(options.report, job, status, notes); !s.ok())
+            fail("--report: " + s.error());
     return status;
 }
 
@@ -287,7 +288,8 @@ void add_run(CLI::App& app, Context& context) {
         if (name == "dataset") {
             command
                 ->add_option("--dataset", options->datasets,
-                             "What to stage: a catalog name, a path (a relative one counts from here) or a URL; repeat "
+                             "What to stage: a catalog name, a path (a relative one counts from here) or a "
+                             "URL; repeat "
                              "for more")
                 ->type_name(option.argument)
                 ->take_all();

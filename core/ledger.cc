@@ -47,8 +47,7 @@ Reservation reservation_of(const Stmt& row) {
             static_cast<uint64_t>(row.integer(7))};
 }
 
-#define STORE_COLUMNS \
-    "id, uid, gid, name, source, boot_id, created_at, stager_pid, stager_start, config, job"
+#define STORE_COLUMNS "id, uid, gid, name, source, boot_id, created_at, stager_pid, stager_start, config, job"
 StoreRow store_of(const Stmt& row) {
     StoreRow r;
     r.id = row.integer(0);
@@ -65,8 +64,9 @@ StoreRow store_of(const Stmt& row) {
     return r;
 }
 
-#define LEASE_COLUMNS                                                                                     \
-    "id, store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, ended_at, outcome, " \
+#define LEASE_COLUMNS                                                                                   \
+    "id, store_id, job, restart, session, node, partition, uid, name, boot_id, attached_at, ended_at, " \
+    "outcome, "                                                                                         \
     "note, predictor"
 constexpr int lease_counters = 15;  // the first counter's column
 LeaseRow lease_of(const Stmt& row) {
@@ -104,7 +104,8 @@ Result<Ledger> Ledger::open(const std::string& path, int busy_ms) {
     if (fd < 0)
         return Error{"cannot open the ledger " + path + ": check that its folder exists and is yours"};
     close(fd);
-    // sqlite does not wait for its locks when two change a new file's journal at once: one of them would fail.
+    // sqlite does not wait for its locks when two change a new file's journal at once: one of them would
+    // fail.
     Fd alone = lock_folder(path.substr(0, path.rfind('/')), busy_ms);
     auto db = Db::open(path, SQLITE_OPEN_READWRITE, busy_ms);
     if (!db) return Error{"ledger " + db.error()};
@@ -135,8 +136,8 @@ Status Ledger::finish(Stmt& stmt) {
 }
 
 std::vector<Reservation> Ledger::reservations(int64_t store_id) {
-    Stmt get = db_.prepare("SELECT " RESERVATION_COLUMNS
-                           " FROM reservation WHERE store_id = ? ORDER BY position");
+    Stmt get =
+        db_.prepare("SELECT " RESERVATION_COLUMNS " FROM reservation WHERE store_id = ? ORDER BY position");
     get.bind(1, store_id);
     std::vector<Reservation> rows;
     while (get.step()) rows.push_back(reservation_of(get));
@@ -279,7 +280,8 @@ Status Ledger::end_lease(int64_t id, const std::string& outcome, const Counters&
 
 std::vector<LeaseRow> Ledger::leases(const std::string& where, std::optional<std::string> text,
                                      std::optional<int64_t> number) {
-    Stmt get = db_.prepare("SELECT " LEASE_COLUMNS + counter_columns() + " FROM lease " + where + " ORDER BY id");
+    Stmt get =
+        db_.prepare("SELECT " LEASE_COLUMNS + counter_columns() + " FROM lease " + where + " ORDER BY id");
     if (text) get.bind_text(1, *text);
     if (number) get.bind(1, *number);
     std::vector<LeaseRow> rows;

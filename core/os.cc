@@ -125,7 +125,8 @@ struct Removal {
     bool unlink(int dir, const char* name) {
         struct stat st;
         uint64_t bytes = 0;
-        if (freed && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
+        if (freed && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            st.st_nlink == 1)
             bytes = static_cast<uint64_t>(st.st_blocks) * 512;
         if (unlinkat(dir, name, 0) != 0) return false;
         if (bytes) freed(bytes);

@@ -106,7 +106,7 @@ struct monarch_page {
     /* What the whole data set takes on the tiers, set by the stager before `need_known`; root clamps it. */
     uint64_t need_bytes;                    /* files and folders, whichever tiers they are on */
     uint64_t need_fixed[MONARCH_MAX_TIERS]; /* and on each tier whatever lies there: links, state, tables */
-    uint32_t need_known; /* written last, with release order */
+    uint32_t need_known;                    /* written last, with release order */
     uint32_t reserved;
 };
 

@@ -180,7 +180,8 @@ std::string overlap(const std::string& source, const std::string& name, const st
         if (inside(folder, source))
             return tier + " lies in the data set " + printable(source) + ": use another folder for the tier";
         if (inside(source, folder))
-            return "the data set " + printable(source) + " lies in " + tier + ": keep data sets outside the tiers";
+            return "the data set " + printable(source) + " lies in " + tier +
+                   ": keep data sets outside the tiers";
     }
     return "";
 }

@@ -26,8 +26,8 @@ struct TierState {
 // is always ready (attach mounts it), its capacity is its size, a share being one of the physical memory.
 TierState inspect_tier(const TierConfig& tier, const Config& config);
 
-// Why `source` cannot be staged when the tier `name` is in the folder `path`: one lies in the other, as they are named
-// or, the tier's links resolved, as it lies. "" when neither does.
+// Why `source` cannot be staged when the tier `name` is in the folder `path`: one lies in the other, as they
+// are named or, the tier's links resolved, as it lies. "" when neither does.
 std::string overlap(const std::string& source, const std::string& name, const std::string& path);
 
 // Makes what is missing of a disk tier (root alone): its folder (its parent must exist), `stores`, `trash`

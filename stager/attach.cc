@@ -5,14 +5,12 @@
 #include <linux/fs.h>
 #include <pwd.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <set>
 
@@ -23,6 +21,7 @@
 #include "core/tier.h"
 #include "core/units.h"
 #include "stager/node.h"
+#include "stager/promise.h"
 #include "stager/settings.h"
 
 namespace monarch {
@@ -31,7 +30,6 @@ namespace {
 
 constexpr unsigned default_streams = 16;
 constexpr uint64_t default_wait_max_s = 600;
-constexpr uint64_t smallest_reservation = 1 << 20;
 
 // One data set of the job on its way to a lease.
 struct Wanted {
@@ -57,8 +55,6 @@ class Attach {
     std::string library();
     const std::string& order_of(const Wanted& w) const;
     std::string pays(const Wanted& w) const;
-    std::vector<Reservation> space_for(size_t stores);
-    std::string who_holds();
     Status lease();
     Status lease_one(Wanted& w, const std::vector<Reservation>& space);
     Status make_store(Wanted& w);
@@ -183,16 +179,17 @@ void Attach::resolve(Wanted& w) {
     }
 }
 
-// A tier inside the data set would be listed and copied, and a data set inside a tier could be anybody's copies. By the
-// names alone, since root does not touch the source; the stager looks where they lead.
+// A tier inside the data set would be listed and copied, and a data set inside a tier could be anybody's
+// copies. By the names alone, since root does not touch the source; the stager looks where they lead.
 std::string Attach::overlaps(const std::string& source) {
     for (const auto& tier : settings_.config.tiers)
-        if (std::string why = overlap(source, tier.name, tier_path(tier, settings_.config)); !why.empty()) return why;
+        if (std::string why = overlap(source, tier.name, tier_path(tier, settings_.config)); !why.empty())
+            return why;
     return "";
 }
 
-// libmonarch.so by a name that LD_PRELOAD can hold: a link in the run-time folder where its own has a space, a colon or
-// what the loader expands. "" when there is none.
+// libmonarch.so by a name that LD_PRELOAD can hold: a link in the run-time folder where its own has a space,
+// a colon or what the loader expands. "" when there is none.
 std::string Attach::library() {
     constexpr std::string_view special = " :$\t\n";
     const std::string& library = settings_.library;
@@ -251,76 +248,6 @@ std::string Attach::pays(const Wanted& w) const {
            " nodes read a file less than once here: say more --monarch-epochs, or the order if you know it";
 }
 
-// What each of the job's new stores is promised on each tier: an even part of what the job may take at most
-// (option, else its share of the node; policy) and nobody else was promised. `bytes` is what is free of it now.
-std::vector<Reservation> Attach::space_for(size_t stores) {
-    std::vector<Reservation> list;
-    double share = strtod(request_.get("cpu_share", "1").c_str(), nullptr);
-    if (!(share > 0 && share <= 1)) share = 1;
-    auto tiers = tier_use(*node_);
-    uint64_t total = UINT64_MAX;
-    if (options_.capacity.given && options_.capacity.by_tier.empty()) {
-        uint64_t all = 0;
-        for (const auto& t : tiers) all += t.capacity;
-        total = options_.capacity.total.of(all);
-    }
-    std::map<std::string, uint64_t> trash;
-    for (const auto& row : node_->ledger.trash()) trash[row.tier] += row.bytes;
-    int position = 0;
-    for (const auto& t : tiers) {
-        int here = position++;
-        if (!t.ready) {
-            notes_.push_back("tier " + t.tier.name + " is not used: " + t.why);
-            continue;
-        }
-        uint64_t most = t.capacity;
-        if (!options_.capacity.by_tier.empty()) {
-            auto named = options_.capacity.by_tier.find(t.tier.name);
-            most = named == options_.capacity.by_tier.end() ? 0 : named->second.of(t.capacity);
-        } else if (!options_.capacity.given) {
-            most = static_cast<uint64_t>(static_cast<double>(t.capacity) * share);
-        }
-        if (rule_->limits_capacity) {
-            auto limit = rule_->max_capacity.find(t.tier.name);
-            most = std::min(most, limit == rule_->max_capacity.end() ? 0 : limit->second.of(t.capacity));
-        }
-        most = std::min({most, total, t.capacity});
-        uint64_t promised = std::min(t.capacity, node_->ledger.promised(t.path)), unused = UINT64_MAX;
-        struct statvfs fs;
-        if (!t.tier.tmpfs && statvfs(t.path.c_str(), &fs) == 0)
-            unused = static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize + trash[t.path];
-        uint64_t each = std::min({most, t.capacity - promised, unused}) / stores / 4096 * 4096;
-        if (each < smallest_reservation) continue;
-        total -= total == UINT64_MAX ? 0 : each * stores;
-        uint64_t now = (t.capacity - std::min(t.capacity, t.used)) / stores / 4096 * 4096;
-        list.push_back({here, t.tier.name, t.path, t.tier.tmpfs, std::min(each, now), each, most, t.capacity});
-    }
-    return list;
-}
-
-// For who gets no space: whose it is.
-std::string Attach::who_holds() {
-    std::string text;
-    for (const auto& tier : tier_use(*node_)) {
-        std::set<std::string> jobs;
-        uint64_t held = 0;
-        for (const auto& store : node_->ledger.stores())
-            for (const auto& r : store.tiers) {
-                if (r.path != tier.path || r.share == 0) continue;
-                held += r.share;
-                for (const auto& lease : node_->ledger.live_leases_of_store(store.id)) jobs.insert(lease.job);
-            }
-        uint64_t stuck = node_->ledger.promised(tier.path) - held;
-        if (!tier.ready || held + stuck == 0) continue;
-        text += (text.empty() ? "" : "; ") + tier.tier.name + ", of " + format_bytes(tier.capacity) + ": ";
-        std::string names;
-        for (const auto& job : jobs) names += (names.empty() ? "" : ", ") + job;
-        if (held > 0) text += format_bytes(held) + " held by job " + names;
-        if (stuck > 0) text += std::string(held ? ", " : "") + format_bytes(stuck) + " that cannot be deleted";
-    }
-    return text.empty() ? "less than 1 MiB is allowed or there: see monarchctl status" : text;
-}
-
 Status Attach::lease_one(Wanted& w, const std::vector<Reservation>& space) {
     Ledger& ledger = node_->ledger;
     LeaseRow row;
@@ -335,7 +262,7 @@ Status Attach::lease_one(Wanted& w, const std::vector<Reservation>& space) {
     row.attached_at = now_s();
     row.outcome = "attached";
     if (w.refused.empty() && w.new_store && space.empty())
-        w.refused = "no space for it on this node's tiers: " + who_holds();
+        w.refused = "no space for it on this node's tiers: " + who_holds(*node_);
     if (!w.refused.empty()) {
         row.outcome = "refused";
         row.note = w.refused;
@@ -376,7 +303,9 @@ Status Attach::lease() {
         stores += w.new_store;
     }
     std::vector<Reservation> space;
-    if (stores > 0) space = space_for(stores);
+    double share = strtod(request_.get("cpu_share", "1").c_str(), nullptr);
+    if (!(share > 0 && share <= 1)) share = 1;
+    if (stores > 0) space = promise(*node_, options_.capacity, *rule_, share, stores, notes_);
     int session = 0;
     for (auto& w : wanted_) {
         w.session = session;
@@ -530,8 +459,10 @@ Status Attach::write_env() {
         if (access(lib.c_str(), R_OK) != 0)
             notes_.push_back("libmonarch.so is missing beside monarch-stager: opens go to the source");
         else if (name.empty())
-            notes_.push_back("opens go to the source, since the loader cannot preload from a path with a space or colon: " +
-                             printable(lib) + ": install Monarch elsewhere, or use another run-time folder");
+            notes_.push_back(
+                "opens go to the source, since the loader cannot preload from a path with a space or "
+                "colon: " +
+                printable(lib) + ": install Monarch elsewhere, or use another run-time folder");
         else
             env.add("preload", name);
         env.add("bind", lib.substr(0, lib.rfind('/')));

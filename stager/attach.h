@@ -19,9 +19,9 @@ int attach(const Fields& request, const std::string& config_dir);
 int detach(const Fields& request, const std::string& config_dir);
 
 // Removes what no live lease owns: leases of an earlier boot, stores, run-time folders, mounts and trash.
-// Says what it did on standard error. Returns 0, or 1 when something could not be removed. `background`: for an
-// attach or detach that has just ended; gives way to another that waits to do the same, and stays until every
-// store has the space that it is to have.
+// Says what it did on standard error. Returns 0, or 1 when something could not be removed. `background`: for
+// an attach or detach that has just ended; gives way to another that waits to do the same, and stays until
+// every store has the space that it is to have.
 int reap(const std::string& config_dir, const std::string& node, const std::string& user_run,
          const std::string& user_state, bool background);
 

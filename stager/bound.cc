@@ -72,7 +72,8 @@ bool bind_memory(pid_t pid, uint64_t bytes) {
     if (own.folder.empty()) return false;
     std::string folder = own.folder + "/" + prefix + std::to_string(pid);
     if (mkdir(folder.c_str(), 0755) != 0) return false;
-    if (write_to(folder + own.limit, bytes) && write_to(folder + "/cgroup.procs", static_cast<uint64_t>(pid))) return true;
+    if (write_to(folder + own.limit, bytes) && write_to(folder + "/cgroup.procs", static_cast<uint64_t>(pid)))
+        return true;
     rmdir(folder.c_str());
     return false;
 }

@@ -7,8 +7,9 @@
 
 namespace monarch {
 
-// Puts the process into a memory cgroup of its own that may hold `bytes`. False, with nothing changed, where no memory
-// controller is mounted or may be handed on (version 2 hands it on where the cgroup itself holds no process).
+// Puts the process into a memory cgroup of its own that may hold `bytes`. False, with nothing changed, where
+// no memory controller is mounted or may be handed on (version 2 hands it on where the cgroup itself holds no
+// process).
 bool bind_memory(pid_t pid, uint64_t bytes);
 
 // Removes the cgroup of a stager that has ended, or with 0 those of all that have.

@@ -1,5 +1,5 @@
-// The copy engine: streams that take placements from a queue, first come first served, fetch each file from the
-// source and publish it.
+// The copy engine: streams that take placements from a queue, first come first served, fetch each file from
+// the source and publish it.
 #pragma once
 
 #include <atomic>

@@ -67,8 +67,9 @@ int main(int argc, char** argv) {
     reap_command->add_option("--node", node, "Slurm's name of this node, for %n in the configuration");
     auto* run_folder = reap_command->add_option("--run", user_run, "Run-time folder of monarchctl run");
     reap_command->add_option("--state", user_state, "State folder of monarchctl run")->needs(run_folder);
-    reap_command->add_flag("--background", background,
-                           "Stay until every store has the space that it is to have (attach and detach start it)");
+    reap_command->add_flag(
+        "--background", background,
+        "Stay until every store has the space that it is to have (attach and detach start it)");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {

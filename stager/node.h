@@ -19,7 +19,7 @@ namespace monarch {
 // What a session's page says, clamped; zeros when it cannot be read. Root reads nothing else that a user
 // wrote.
 struct Need {
-    uint64_t bytes = 0;                            // the data set's files and folders, on whichever tiers
+    uint64_t bytes = 0;                               // the data set's files and folders, on whichever tiers
     std::array<uint64_t, MONARCH_MAX_TIERS> fixed{};  // what lies on each tier in any case
 };
 struct PageFacts {
@@ -65,8 +65,8 @@ class Node {
     void drop_store(const StoreRow& store);
     void drop_job_folder(const std::string& job);
 
-    // Gives each store the space that its plan needs and its tiers have (stager/space.h), in the ledger, on the
-    // tmpfs tiers and in the stores' grants. For whoever has the turn.
+    // Gives each store the space that its plan needs and its tiers have (stager/space.h), in the ledger, on
+    // the tmpfs tiers and in the stores' grants. For whoever has the turn.
     struct Settled {
         bool waiting = false;    // some store waits for trash to be deleted
         bool undecided = false;  // some store's data set is not listed yet
@@ -81,9 +81,9 @@ class Node {
     // when another process is at it.
     void watch_space();
 
-    // Deletes what lies in every trash folder in this process, unmounting tmpfs tiers first; what is freed goes
-    // to the stores that wait for it at once. Out of the way of others unless a store waits. One process at a
-    // time; another waits for its turn, and with `give_way` a third does nothing, since the second will.
+    // Deletes what lies in every trash folder in this process, unmounting tmpfs tiers first; what is freed
+    // goes to the stores that wait for it at once. Out of the way of others unless a store waits. One process
+    // at a time; another waits for its turn, and with `give_way` a third does nothing, since the second will.
     // Returns how many entries could not be deleted.
     uint64_t empty_trash(bool give_way);
     // Starts `monarch-stager reap` in the background (a session of its own).

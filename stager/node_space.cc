@@ -114,8 +114,8 @@ Node::Settled Node::settle() {
                 StoreRow& store = *list[n].store;
                 Reservation &r = store.tiers[list[n].tier], before = r;
                 if (auto& its = need[store.id])
-                    its->bytes -=
-                        std::min(its->bytes, claims[n].share - std::min(claims[n].share, its->fixed[list[n].tier]));
+                    its->bytes -= std::min(
+                        its->bytes, claims[n].share - std::min(claims[n].share, its->fixed[list[n].tier]));
                 r.bytes = claims[n].bytes;
                 r.share = claims[n].share;
                 // A tmpfs that holds more than its stager says keeps its space.
@@ -140,7 +140,8 @@ Node::Settled Node::settle() {
                 if (Status s = mount_tmpfs(*store, r, true); !s.ok()) log_line(LOG_WARNING, s.error());
     for (const auto& store : stores)
         if (access(at.store(store.id).c_str(), F_OK) == 0)  // else it is just being made
-            if (Status s = write_grant(store, need[store.id].has_value()); !s.ok()) log_line(LOG_WARNING, s.error());
+            if (Status s = write_grant(store, need[store.id].has_value()); !s.ok())
+                log_line(LOG_WARNING, s.error());
     return result;
 }
 
@@ -149,8 +150,8 @@ void Node::watch_space() {
     for (;;) {
         // Another attach's watcher sees this one's store as well, unless it was just about to end: so whoever
         // ends looks once more after it has let go.
-        Fd watcher(::open((at.state + "/ledger/watch.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-                          0600));
+        Fd watcher(::open((at.state + "/ledger/watch.lock").c_str(),
+                          O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
         if (watcher && flock(watcher.get(), LOCK_EX | LOCK_NB) != 0) return;
         bool changed = false;
         for (unsigned tries = 0;; tries++) {
@@ -209,7 +210,8 @@ uint64_t Node::empty(const std::string& path) {
 
 uint64_t Node::empty_trash(bool give_way) {
     auto lock = [this](const char* name) {
-        return Fd(::open((at.state + "/ledger/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        return Fd(
+            ::open((at.state + "/ledger/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     };
     // Who waits has not begun to look yet, so it will see what is there now.
     Fd next = lock("reap.next"), turn = lock("reap.lock");

@@ -80,7 +80,8 @@ Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence, 
     for (const auto& r : room) largest = std::max(largest, r.bytes);
     auto take = [&](uint32_t id, uint8_t tier) {
         std::string_view folder = folder_of(manifest.path(id));
-        uint64_t missing = folders[tier].missing(folder), need = space_of(manifest.bytes(id)) + missing * block;
+        uint64_t missing = folders[tier].missing(folder),
+                 need = space_of(manifest.bytes(id)) + missing * block;
         if (need > room[tier].bytes || missing + 1 > room[tier].inodes) return false;
         room[tier].bytes -= need;
         room[tier].inodes -= missing + 1;

@@ -13,7 +13,8 @@ inline constexpr uint8_t no_tier = 255;
 struct Placement {
     uint32_t file;
     uint8_t tier;
-    uint64_t until = 0;  // bytes of the tier that are taken once it is copied, with all that the plan put there before
+    uint64_t until =
+        0;  // bytes of the tier that are taken once it is copied, with all that the plan put there before
 };
 
 // What there is on a tier for files and folders.
@@ -34,8 +35,8 @@ uint64_t space_of(uint64_t bytes);
 // What the store's state file and log take on its last tier.
 uint64_t store_overhead(const Manifest& manifest);
 
-// What the data set's symbolic links and their folders take on each tier, where all of them are made: bytes, and
-// as many inodes.
+// What the data set's symbolic links and their folders take on each tier, where all of them are made: bytes,
+// and as many inodes.
 Room links_space(const Manifest& manifest);
 
 // What the files and folders take at most, on whichever of `tiers` tiers they are.
@@ -43,8 +44,8 @@ uint64_t files_space(const Manifest& manifest, size_t tiers);
 
 // Takes files in the order of `sequence`, each to the fastest tier that has room, until one fits nowhere:
 // what is staged is always a first part of the sequence. Only a file larger than every tier is passed over.
-// `room`: of each tier, fastest first. `placed`: file id → tier it is on already or no_tier; empty = nothing is. A new
-// folder costs one block and one inode on each tier that gets a file of it, a file one inode.
+// `room`: of each tier, fastest first. `placed`: file id → tier it is on already or no_tier; empty = nothing
+// is. A new folder costs one block and one inode on each tier that gets a file of it, a file one inode.
 Plan make_plan(const Manifest& manifest, const std::vector<uint32_t>& sequence, std::vector<Room> room,
                const std::vector<uint8_t>& placed);
 

@@ -57,7 +57,8 @@ void index(Prepared& p) {
     for (uint32_t id = 0; id < n; id++) {
         std::string_view path = p.manifest.path(id);
         p.by_hash.emplace_back(monarch_hash(path.data(), path.size()), id);
-        for (size_t slash = path.rfind('/'); slash != std::string_view::npos; slash = path.rfind('/', slash - 1)) {
+        for (size_t slash = path.rfind('/'); slash != std::string_view::npos;
+             slash = path.rfind('/', slash - 1)) {
             if (!folders.insert(path.substr(0, slash)).second || slash == 0) break;
         }
     }
@@ -127,8 +128,8 @@ std::vector<uint32_t> Prepared::files_below(uint64_t hash) const {
 }
 
 void prepare(Prepared& p, Source& source, const Fields& config, const Grant& grant,
-             std::vector<std::unique_ptr<TierStore>>& tiers, Listing& listing, std::atomic<bool>& canonical_known,
-             const std::function<void(const std::string&)>& say) {
+             std::vector<std::unique_ptr<TierStore>>& tiers, Listing& listing,
+             std::atomic<bool>& canonical_known, const std::function<void(const std::string&)>& say) {
     auto canonical = source.canonical();
     if (!canonical) {
         p.error = canonical.error();

@@ -32,8 +32,8 @@ constexpr unsigned most_reports = 64;
 constexpr uint32_t prediction_reach = 64;
 
 constexpr uint64_t smallest_share = 1 << 20;  // state file and log need some of it
-// Root answers what the plan needs within milliseconds; who waits for everything to be staged is not held up longer
-// where it does not.
+// Root answers what the plan needs within milliseconds; who waits for everything to be staged is not held up
+// longer where it does not.
 constexpr uint64_t settle_ns = 5'000'000'000;
 constexpr unsigned change_samples = 100;
 
@@ -82,7 +82,7 @@ class Stager {
     bool opened_ = false, planned_all_ = false;
     std::vector<Placement> pending_;  // planned, and its space is not granted yet
     uint64_t asked_ns_ = 0;           // when the need was told
-    std::atomic<int> looking_{0};     // 1: looked whether the data set has changed, 2: it is known in `changed_`
+    std::atomic<int> looking_{0};  // 1: looked whether the data set has changed, 2: it is known in `changed_`
     std::string changed_;
     std::unique_ptr<Copier> copier_;
     std::vector<std::unique_ptr<Session>> sessions_;
@@ -135,7 +135,8 @@ void Stager::open_when_granted() {
     if (opened_ || failed_ || grant_.bytes.empty()) return;
     for (size_t t = 0; t < grant_.bytes.size(); t++) {
         if (grant_.share[t] < smallest_share)
-            return fail("no space: what other jobs left on tier " + config_.all("tier")[t] + " cannot be deleted");
+            return fail("no space: what other jobs left on tier " + config_.all("tier")[t] +
+                        " cannot be deleted");
         if (grant_.bytes[t] < smallest_share) return;
     }
     opened_ = true;
@@ -189,7 +190,8 @@ void Stager::adopt() {
     plan();
 }
 
-// Plans what has no copy yet on the shares that the store has now. What cannot be staged any more stays as it is.
+// Plans what has no copy yet on the shares that the store has now. What cannot be staged any more stays as it
+// is.
 void Stager::plan() {
     Prepared& p = *prepared_;
     for (const Placement& c : copier_->withdraw()) p.placed[c.file] = no_tier;
@@ -214,8 +216,8 @@ void Stager::plan() {
     pending_ = std::move(plan.copies);
     finished_ = false;
     log(LOG_INFO, "plan: " + std::to_string(plan.files) + " of " + std::to_string(p.manifest.size()) +
-                      " files, " + format_bytes(plan.bytes) + " of " + format_bytes(p.manifest.total_bytes()) +
-                      ", order " + p.prediction.predictor);
+                      " files, " + format_bytes(plan.bytes) + " of " +
+                      format_bytes(p.manifest.total_bytes()) + ", order " + p.prediction.predictor);
     admit();
 }
 
@@ -252,10 +254,11 @@ bool Stager::plan_is_final() {
     return planned_all_ || grant_.settled || monotonic_ns() - asked_ns_ > settle_ns;
 }
 
-// For a job that comes to a store which others hold: they count on a data set that does not change, it may have
-// come because of a change. In a thread, as the source may hang.
+// For a job that comes to a store which others hold: they count on a data set that does not change, it may
+// have come because of a change. In a thread, as the source may hang.
 void Stager::look_for_changes() {
-    bool wanted = std::any_of(sessions_.begin(), sessions_.end(), [](const auto& s) { return s->wants_check; });
+    bool wanted =
+        std::any_of(sessions_.begin(), sessions_.end(), [](const auto& s) { return s->wants_check; });
     if (looking_ == 0 && wanted) {
         looking_ = 1;
         std::thread([this] {
@@ -264,8 +267,9 @@ void Stager::look_for_changes() {
         }).detach();
     }
     if (looking_.load(std::memory_order_acquire) != 2) return;
-    std::string why = changed_ + " has changed since another job of yours staged the data set: local copies are as they "
-                                 "were then until that job ends";
+    std::string why = changed_ +
+                      " has changed since another job of yours staged the data set: local copies are as they "
+                      "were then until that job ends";
     for (auto& s : sessions_) {
         if (!s->wants_check) continue;
         s->wants_check = false;

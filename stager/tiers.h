@@ -50,7 +50,8 @@ class TierStore {
     // Removes a copy (the stager's own eviction): unlink, never truncate.
     void remove(std::string_view path);
 
-    // How many files can still be made on its file system; UINT64_MAX where nobody can tell or there is no limit.
+    // How many files can still be made on its file system; UINT64_MAX where nobody can tell or there is no
+    // limit.
     uint64_t free_inodes() const;
 
     // Where the tier has no user attributes: makes the table for `files` copies, at data/ids.

@@ -2,7 +2,8 @@
 # A real Slurm of two nodes, node0 and node1, on this one host: to be sourced inside sandbox.sh.
 #
 #   slurm_plugstack LINE…       what plugstack.conf includes; before slurm_start, or restart the slurmds after
-#   slurm_start [LINE…]         starts everything and waits until both nodes are idle; LINEs are added to slurm.conf
+#   slurm_start [LINE…]         starts everything and waits until both nodes are idle; LINEs are added to slurm.conf;
+#                               $SLURM_CRED_EXPIRE is for how many seconds a job's credential is good (120)
 #   slurm_stop                  ends all jobs and daemons
 #   slurm_restart_slurmd NODE [SIGNAL]
 #   slurm_wait_idle [SECONDS]   until no job is left and every node is idle
@@ -105,7 +106,7 @@ SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$port
 SlurmUser=root
 SlurmdUser=root
-AuthInfo=socket=$SLURM_DIR/run/munge.socket
+AuthInfo=socket=$SLURM_DIR/run/munge.socket,cred_expire=${SLURM_CRED_EXPIRE:-120}
 StateSaveLocation=$SLURM_DIR/state
 SlurmdSpoolDir=$SLURM_DIR/spool/%n
 SlurmctldPidFile=$SLURM_DIR/run/slurmctld.own.pid

@@ -10,8 +10,8 @@ constexpr uint64_t mib = 1 << 20;
 
 Claim claim(const std::string& job, uint64_t bytes, uint64_t share, uint64_t most,
             std::optional<uint64_t> need = {}) {
-    return {0, job, bytes * mib, share * mib, most * mib,
-            need ? std::optional<uint64_t>(*need * mib) : std::nullopt};
+    return {0,           job,        bytes * mib,
+            share * mib, most * mib, need ? std::optional<uint64_t>(*need * mib) : std::nullopt};
 }
 }  // namespace
 
