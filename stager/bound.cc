@@ -16,8 +16,6 @@ namespace monarch {
 
 namespace {
 
-constexpr const char* prefix = "monarch-stager-";
-
 struct Cgroup {
     std::string folder;  // this process's, "" where there is none
     const char* limit = "";
@@ -67,7 +65,7 @@ bool write_to(const std::string& path, uint64_t number) {
 
 }  // namespace
 
-bool bind_memory(pid_t pid, uint64_t bytes) {
+bool bind_memory(const std::string& prefix, pid_t pid, uint64_t bytes) {
     Cgroup own = own_cgroup();
     if (own.folder.empty()) return false;
     std::string folder = own.folder + "/" + prefix + std::to_string(pid);
@@ -78,18 +76,16 @@ bool bind_memory(pid_t pid, uint64_t bytes) {
     return false;
 }
 
-void unbind_memory(pid_t pid) {
+size_t unbind_memory(const std::string& prefix, const std::set<pid_t>& live) {
     Cgroup own = own_cgroup();
-    if (own.folder.empty()) return;
-    if (pid > 0) {
-        rmdir((own.folder + "/" + prefix + std::to_string(pid)).c_str());
-        return;
-    }
-    for (const auto& name : entries_of(own.folder)) {
+    size_t left = 0;
+    for (const auto& name : own.folder.empty() ? std::vector<std::string>() : entries_of(own.folder)) {
         if (!name.starts_with(prefix)) continue;
-        long long its = atoll(name.c_str() + std::string(prefix).size());
-        if (its > 0 && process_start(static_cast<pid_t>(its)) == 0) rmdir((own.folder + "/" + name).c_str());
+        pid_t pid = static_cast<pid_t>(atoll(name.c_str() + prefix.size()));
+        bool gone = process_start(pid) == 0 && rmdir((own.folder + "/" + name).c_str()) == 0;
+        left += !gone && !live.contains(pid);
     }
+    return left;
 }
 
 }  // namespace monarch

@@ -241,7 +241,7 @@ Status Node::start_stager(const StoreRow& store) {
     // Its tmpfs is charged to it, and what it knows of the files.
     uint64_t memory = stager_memory;
     for (const auto& r : store.tiers) memory += r.tmpfs ? r.most : 0;
-    if (!user) bind_memory(pid, memory);
+    if (!user) bind_memory(cgroup_prefix(), pid, memory);
     if (!write_all(write_end.get(), bytes)) return os_error("write", "to the stager");
     return Done{};
 }
@@ -253,6 +253,21 @@ bool Node::stager_lives(const StoreRow& store) const {
     return true;
 }
 
+// Several nodes may run on one host.
+std::string Node::cgroup_prefix() const {
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016llx",
+             static_cast<unsigned long long>(monarch_hash(at.run.data(), at.run.size())));
+    return "monarch-stager-" + std::string(hash, 8) + "-";
+}
+
+size_t Node::remove_cgroups() {
+    if (user) return 0;
+    std::set<pid_t> live;
+    for (const auto& store : ledger.stores()) live.insert(static_cast<pid_t>(store.stager_pid));
+    return unbind_memory(cgroup_prefix(), live);
+}
+
 void Node::stop_stager(const StoreRow& store, unsigned milliseconds) {
     Fd fd(pidfd_of(store));
     if (!fd) return;
@@ -262,9 +277,7 @@ void Node::stop_stager(const StoreRow& store, unsigned milliseconds) {
         syscall(SYS_pidfd_send_signal, fd.get(), SIGKILL, nullptr, 0);
         ended = wait_exit(fd.get(), 100);
     }
-    if (ended)
-        unbind_memory(static_cast<pid_t>(store.stager_pid));
-    else
+    if (!ended)
         log_line(LOG_WARNING, "stager " + std::to_string(store.stager_pid) + " of store " +
                                   std::to_string(store.id) +
                                   " hangs in the source and ends when the source answers");

@@ -47,6 +47,9 @@ class Node {
     // SIGTERM, then SIGKILL after `milliseconds`. Nothing happens to a process that only has the same pid.
     void stop_stager(const StoreRow& store, unsigned milliseconds);
     bool stager_lives(const StoreRow& store) const;
+    // Removes the memory cgroups of stagers that have ended. Returns how many stopped ones have not: they
+    // hang in the source.
+    size_t remove_cgroups();
 
     // Held while stores come and go: by attach from its leases to the stager's start, by whoever drops a
     // store from the look at who still holds it, and while status.json is written. Waits two seconds at most,
@@ -77,9 +80,9 @@ class Node {
     Status write_grant(const StoreRow& store, bool settled);
     // Mounts the store's tmpfs on a tier, or with `again` changes its size.
     Status mount_tmpfs(const StoreRow& store, const Reservation& r, bool again);
-    // Settles again and again until every store has what it is to have, ten minutes at most. Returns at once
-    // when another process is at it.
-    void watch_space();
+    // Settles again and again until every store has what it is to have and every stopped stager has ended,
+    // ten minutes at most. Returns at once when another process is at it.
+    void watch();
 
     // Deletes what lies in every trash folder in this process, unmounting tmpfs tiers first; what is freed
     // goes to the stores that wait for it at once. Out of the way of others unless a store waits. One process
@@ -100,8 +103,9 @@ class Node {
   private:
     // Starts the stager again when it has ended although the store is held.
     void keep_staging(const StoreRow& store);
-    // What the store's sessions say that its plan needs.
-    std::optional<Need> need_of(const StoreRow& store);
+    std::string cgroup_prefix() const;
+    // What the page of one of the store's sessions says, one that knows the need if there is one.
+    PageFacts facts_of(const StoreRow& store);
     uint64_t empty(const std::string& path);
     Node(Config c, Ledger l, bool u) : config(std::move(c)), at(config), ledger(std::move(l)), user(u) {}
 };

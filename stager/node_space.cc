@@ -39,11 +39,13 @@ struct Tier {
 
 }  // namespace
 
-std::optional<Need> Node::need_of(const StoreRow& store) {
-    for (const auto& lease : ledger.live_leases_of_store(store.id))
-        if (auto facts = read_page(at.session(lease.job, static_cast<int>(lease.session))); facts.need)
-            return facts.need;
-    return {};
+PageFacts Node::facts_of(const StoreRow& store) {
+    PageFacts facts;
+    for (const auto& lease : ledger.live_leases_of_store(store.id)) {
+        facts = read_page(at.session(lease.job, static_cast<int>(lease.session)));
+        if (facts.need) break;
+    }
+    return facts;
 }
 
 Status Node::write_grant(const StoreRow& store, bool settled) {
@@ -92,8 +94,10 @@ Node::Settled Node::settle() {
     std::map<int, std::map<std::string, std::vector<Part>>> parts;
     std::map<int64_t, std::optional<Need>> need;
     for (auto& store : stores) {
-        need[store.id] = need_of(store);
-        if (!need[store.id]) result.undecided = result.undecided || stager_lives(store);
+        PageFacts facts = facts_of(store);
+        need[store.id] = facts.need;
+        if (!facts.need && facts.state != MONARCH_FAILED)
+            result.undecided = result.undecided || stager_lives(store);
         for (size_t t = 0; t < store.tiers.size(); t++)
             parts[store.tiers[t].position][store.tiers[t].path].push_back({&store, t});
     }
@@ -145,32 +149,26 @@ Node::Settled Node::settle() {
     return result;
 }
 
-void Node::watch_space() {
+void Node::watch() {
     uint64_t until = monotonic_ns() + watch_ns;
-    for (;;) {
+    auto busy = [this] {
+        Fd turn = take_turn();
+        Settled s = settle();
+        return s.undecided || s.waiting || remove_cgroups() > 0;
+    };
+    do {
         // Another attach's watcher sees this one's store as well, unless it was just about to end: so whoever
         // ends looks once more after it has let go.
         Fd watcher(::open((at.state + "/ledger/watch.lock").c_str(),
                           O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
         if (watcher && flock(watcher.get(), LOCK_EX | LOCK_NB) != 0) return;
         bool changed = false;
-        for (unsigned tries = 0;; tries++) {
-            Settled s;
-            {
-                Fd turn = take_turn();
-                s = settle();
-            }
-            if (!s.undecided && !s.waiting) break;
+        for (unsigned tries = 0; busy() && monotonic_ns() < until; tries++) {
             changed = true;
-            if (monotonic_ns() > until) return;
             std::this_thread::sleep_for(std::chrono::milliseconds(tries < 100 ? 20 : 250));
         }
         if (changed) publish_status();
-        watcher.reset();
-        Fd turn = take_turn();
-        Settled s = settle();
-        if (!s.undecided && !s.waiting) return;
-    }
+    } while (monotonic_ns() < until && busy());
 }
 
 // A store's folder out of the way for good: first what is mounted in it, then the rest.

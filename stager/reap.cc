@@ -6,7 +6,6 @@
 
 #include "core/os.h"
 #include "stager/attach.h"
-#include "stager/bound.h"
 #include "stager/node.h"
 #include "stager/settings.h"
 
@@ -88,7 +87,7 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
     node->publish_status();  // for the attach or detach that started this: not in their callback's time
     if (size_t ended = node->end_dead_leases())
         say("ended " + std::to_string(ended) + " leases that nobody would have ended");
-    unbind_memory(0);
+    node->remove_cgroups();
     // Without its turn it could meet a store that is half made: the next reap has another try.
     if (Fd turn = node->take_turn()) {
         drop_unleased_stores(*node);
@@ -100,7 +99,7 @@ int reap(const std::string& config_dir, const std::string& node_name, const std:
     }
     uint64_t left = node->empty_trash(background);
     node->publish_status();
-    if (background) node->watch_space();
+    if (background) node->watch();
     if (left == 0) return 0;
     log_line(LOG_WARNING,
              "reap: " + std::to_string(left) + " entries could not be removed: the next reap tries again");

@@ -197,7 +197,7 @@ never_more_than_there_is() {
     memory_cgroup || skip "no memory cgroups of version 1 here"
     id=$(submit ada -w node0 --exclusive --monarch-dataset=pics --monarch-wait=all --wrap "$BIN/digest $SOURCES/pics; $BIN/meet bound 2")
     poll 60 job_has_printed "$id"
-    folder=$(memory_cgroup)/monarch-stager-$(stager_of node0 "$id")
+    folder=$(echo "$(memory_cgroup)"/monarch-stager-*-"$(stager_of node0 "$id")")
     [ "$(cat "$folder/cgroup.procs")" = "$(stager_of node0 "$id")" ]
     [ "$(cat "$folder/memory.limit_in_bytes")" -eq $((2048 * 1024 * 1024 + 24 * 1024 * 1024)) ]
     # What it copied into memory is charged to it.

@@ -43,6 +43,7 @@ install_to() { make -s install DESTDIR="$DEST" BUILD="$BUILD" PREFIX=/opt/monarc
 }
 
 @test "make without a compiler or a header says in one line which command installs it; make deps does" {
+    unset MAKEFLAGS MAKELEVEL # those of a make that runs the tests
     run make -s all BUILD="$DEST/build" CXX=no-such-compiler
     [ "$status" -eq 2 ]
     [ "$(grep -c "^make: no-such-compiler is missing: 'make deps' installs " <<<"$output")" -eq 1 ]
