@@ -120,17 +120,19 @@ job_runs() {
 
 # ---- a sandbox's limits: whatever runs wild in one ends by itself, and the machine is as it was ---------------
 
-# bounded OPTION…: runs a sandbox with a mark in its command line, and sees that nothing of it is left.
+# bounded OPTION… -- COMMAND…: runs a sandbox with a mark in its command line, and sees that nothing of it is left.
 bounded() {
-    local before processes
-    before=$(ls -d /tmp/monarch.* "$MONARCH_SANDBOX"/tmp/monarch.* 2>/dev/null | sort) || true
-    run "$BATS_TEST_DIRNAME/sandbox.sh" "$@"
+    local options=() processes folder
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    # shellcheck disable=SC2016
+    run "$BATS_TEST_DIRNAME/sandbox.sh" "${options[@]}" bash -c 'echo "in $MONARCH_SANDBOX"; exec "$@"' "$@"
+    folder=$(sed -n 's/^in //p' <<<"$output")
     processes=$(ps -eo stat=,args= | awk '$1 !~ /^Z/ && /[w]ild-one/')
     echo "$output"
     echo "$processes"
     [ "$processes" = "" ]
-    [ "$(ls -d /tmp/monarch.* "$MONARCH_SANDBOX"/tmp/monarch.* 2>/dev/null | sort)" = "$before" ]
-    [ -z "$(find /sys/fs/cgroup -maxdepth 6 -type d -name 'monarch.*' -newer "$BATS_TEST_TMPDIR" 2>/dev/null)" ]
+    [[ $folder == /tmp/monarch.* && ! -e $folder ]]
+    [ -z "$(find /sys/fs/cgroup -type d -name "${folder##*/}" 2>/dev/null)" ]
 }
 
 has_cgroups() {
@@ -138,7 +140,7 @@ has_cgroups() {
 }
 
 @test "a fork storm ends in its sandbox, which never holds more processes than it may" {
-    bounded --time 5 --processes 200 bash -c '
+    bounded --time 5 --processes 200 -- bash -c '
         : wild-one
         storm() { while :; do (storm) & done; }
         storm 2>/dev/null &
@@ -156,7 +158,7 @@ has_cgroups() {
 
 @test "a memory hog ends in its sandbox" {
     has_cgroups || skip "no cgroups"
-    bounded --time 60 --memory 256M /usr/bin/python3 -c 'import sys
+    bounded --time 60 --memory 256M -- /usr/bin/python3 -c 'import sys
 held = []  # wild-one
 while True:
     held.append(bytearray(b"x" * (1 << 20)))
@@ -165,12 +167,12 @@ while True:
     [ "$(grep -x '[0-9]*' <<<"$output" | tail -n 1)" -gt 100 ]
     [ "$(grep -x '[0-9]*' <<<"$output" | tail -n 1)" -le 256 ]
     # Files on tmpfs outlive who wrote them: then the sandbox goes as a whole.
-    bounded --time 60 --memory 256M bash -c 'while :; do head -c 16M /dev/zero >>/dev/shm/wild-one; done'
+    bounded --time 60 --memory 256M -- bash -c 'while :; do head -c 16M /dev/zero >>/dev/shm/wild-one; done'
     [ "$status" -ne 0 ]
 }
 
 @test "a program that sleeps for ever ends with its sandbox's time" {
-    bounded --time 2 bash -c 'trap "" TERM INT; setsid bash -c ": wild-one; sleep 54321" & sleep 54321; echo wild-one'
+    bounded --time 2 -- bash -c 'trap "" TERM INT; setsid bash -c ": wild-one; sleep 54321" & sleep 54321; echo wild-one'
     [ "$status" -eq 124 ]
     [ "$(pgrep -f 'sleep 54321')" = "" ]
 }
