@@ -124,10 +124,8 @@ int plan(const PlanOptions& options, const Context& context) {
     }
     if (tiers->empty()) return fail("no tier of this node is ready: see `monarchctl tier list`");
     std::vector<Room> room;
-    Room links = links_space(manifest);
-    for (const auto& t : *tiers) room.push_back({t.capacity - std::min(t.capacity, links.bytes)});
-    // As in the stager: its state file and log lie on the last tier.
-    room.back().bytes -= std::min(room.back().bytes, store_overhead(manifest));
+    auto fixed = fixed_space(manifest, tiers->size());
+    for (const auto& t : *tiers) room.push_back({t.capacity - std::min(t.capacity, fixed[room.size()])});
     Plan p = make_plan(manifest, prediction.sequence, room, {});
     Table total{"plan",
                 {{"dataset", "DATASET"},

@@ -182,8 +182,7 @@ std::vector<std::string> stager_notes(const std::string& job) {
             usleep(5000);
             page = read_session_page(dir);
         }
-        auto note = read_file(dir + "/note", 4096);
-        notes.push_back(note ? printable(note->substr(0, note->find('\n'))) : "");
+        notes.push_back(printable(session_note(dir)));
         auto map = read_map(dir);
         if (!notes.back().empty())
             fprintf(stderr, "monarchctl: data set %s: %s\n", map ? printable(map->get("name")).c_str() : "",

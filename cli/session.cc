@@ -55,6 +55,11 @@ std::vector<std::string> sessions_of(const std::string& job_dir) {
     return list;
 }
 
+std::string session_note(const std::string& session_dir) {
+    auto note = read_file(session_dir + "/note", 4096);
+    return note ? note->substr(0, note->find('\n')) : "";
+}
+
 Result<Fields> read_map(const std::string& session_dir) {
     auto bytes = read_file(session_dir + "/map", MONARCH_MAP_BYTES);
     if (!bytes) return Error{bytes.error()};

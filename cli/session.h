@@ -21,6 +21,8 @@ std::optional<monarch_page> read_session_page(const std::string& session_dir);
 // The folders RUN/jobs/JOB/0, 1, … below a job's folder.
 std::vector<std::string> sessions_of(const std::string& job_dir);
 // The session's map (core/shm.h).
+// What the session's stager has to say, one line; "" when nothing, or when this user may not read it.
+std::string session_note(const std::string& session_dir);
 Result<Fields> read_map(const std::string& session_dir);
 // Whether a stager holds the lock that the map names.
 bool stager_lives(const Fields& map);

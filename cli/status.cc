@@ -92,8 +92,7 @@ void read_session(const std::string& dir, LeaseFacts& f) {
     f.counters = page->counters;
     f.predictor = page->predictor;
     if (auto map = read_map(dir); f.dataset.empty() && map) f.dataset = map->get("name");
-    if (auto note = read_file(dir + "/note", 4096); note && !note->empty())
-        f.note = note->substr(0, note->find('\n'));
+    if (std::string note = session_note(dir); !note.empty()) f.note = note;
 }
 
 bool process_lives(int64_t pid, uint64_t start) {
@@ -101,11 +100,9 @@ bool process_lives(int64_t pid, uint64_t start) {
 }
 
 // Everything, from the ledger: root's view of a node, or a user's of `monarchctl run`.
-Status add_ledger(StatusTables& out, const Layout& at) {
-    auto ledger = Ledger::open(at.ledger(), 1000);
-    if (!ledger) return Error{ledger.error()};
-    auto leases = ledger->live_leases();
-    for (const auto& s : ledger->stores()) {
+void add_ledger(StatusTables& out, const Layout& at, Ledger& ledger) {
+    auto leases = ledger.live_leases();
+    for (const auto& s : ledger.stores()) {
         uint64_t reserved = 0;
         for (const auto& t : s.tiers) reserved += t.bytes;
         auto held = std::count_if(leases.begin(), leases.end(),
@@ -128,7 +125,6 @@ Status add_ledger(StatusTables& out, const Layout& at) {
         if (l.store_id) read_session(at.session(l.job, static_cast<int>(l.session)), f);
         add_lease(out, f);
     }
-    return Done{};
 }
 
 void add_tiers(StatusTables& out, const Config& config,
@@ -166,14 +162,13 @@ void add_published(StatusTables& out, const Config& config, const Layout& at) {
 }
 
 // What `monarchctl run` uses: no configuration names them, the ledger does.
-void add_run_tiers(StatusTables& out, const Layout& at) {
-    auto ledger = Ledger::open(at.ledger(), 1000);
+void add_run_tiers(StatusTables& out, Ledger& ledger) {
     std::set<std::string> seen;
-    for (const auto& store : ledger ? ledger->stores() : std::vector<StoreRow>())
+    for (const auto& store : ledger.stores())
         for (const auto& r : store.tiers)
             if (seen.insert(r.path).second)
                 out.tiers.rows.push_back({text_cell(r.tier), text_cell(r.path), bytes_cell(r.capacity),
-                                          bytes_cell(ledger->used(r.path)), text_cell("ready")});
+                                          bytes_cell(ledger.used(r.path)), text_cell("ready")});
 }
 
 int status(const Context& context, const std::string& node) {
@@ -185,19 +180,21 @@ int status(const Context& context, const std::string& node) {
     if (configured) {
         Layout at(*config);
         if (geteuid() == 0 && stat(at.ledger().c_str(), &st) == 0) {
-            if (Status s = add_ledger(out, at); !s.ok()) return fail(s.error());
             auto ledger = Ledger::open(at.ledger(), 1000);
-            add_tiers(out, *config, [&](const std::string&, const std::string& path) {
-                return ledger ? ledger->used(path) : 0;
-            });
+            if (!ledger) return fail(ledger.error());
+            add_ledger(out, at, *ledger);
+            add_tiers(out, *config,
+                      [&](const std::string&, const std::string& path) { return ledger->used(path); });
         } else {
             add_published(out, *config, at);
         }
     }
     Layout own(user_state() + "/run", user_state());
     if (stat(own.ledger().c_str(), &st) == 0) {
-        if (Status s = add_ledger(out, own); !s.ok()) return fail(s.error());
-        add_run_tiers(out, own);
+        auto ledger = Ledger::open(own.ledger(), 1000);
+        if (!ledger) return fail(ledger.error());
+        add_ledger(out, own, *ledger);
+        add_run_tiers(out, *ledger);
     }
     out.show_notes();
     if (!context.json && !configured && out.leases.rows.empty())

@@ -1,13 +1,9 @@
 #include "core/ledger.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <thread>
 
 #include "core/os.h"
 
@@ -17,15 +13,6 @@ namespace {
 const char* const migrations[] = {
 #include "schema_ledger.inc"
 };
-
-// Held by one process at a time, for `busy_ms` at most of waiting: then without.
-Fd lock_folder(const std::string& folder, int busy_ms) {
-    Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    uint64_t until = monotonic_ns() + static_cast<uint64_t>(std::max(0, busy_ms)) * 1000000;
-    while (fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && monotonic_ns() < until)
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-    return fd;
-}
 
 std::string counter_columns() {
     std::string columns;
@@ -106,7 +93,8 @@ Result<Ledger> Ledger::open(const std::string& path, int busy_ms) {
     close(fd);
     // sqlite does not wait for its locks when two change a new file's journal at once: one of them would
     // fail.
-    Fd alone = lock_folder(path.substr(0, path.rfind('/')), busy_ms);
+    Fd folder(::open(path.substr(0, path.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder) lock_within(folder.get(), static_cast<unsigned>(std::max(0, busy_ms)));  // else without
     auto db = Db::open(path, SQLITE_OPEN_READWRITE, busy_ms);
     if (!db) return Error{"ledger " + db.error()};
     db->keep_log();

@@ -2,15 +2,19 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #ifndef MONARCH_LIBEXECDIR
 #define MONARCH_LIBEXECDIR "/usr/libexec/monarch"
@@ -196,6 +200,24 @@ uint64_t remove_tree(const std::string& path, const std::function<void(uint64_t)
     if (!S_ISDIR(st.st_mode)) return unlink(path.c_str()) == 0 || errno == ENOENT ? 0 : 1;
     Removal removal{freed};
     return remove_folder(AT_FDCWD, path.c_str(), st.st_dev, -1, removal);
+}
+
+void set_io_idle(bool idle) {
+    constexpr int no_class = 0, idle_class = 3 << 13, who_process = 1;  // IOPRIO_CLASS_*, IOPRIO_WHO_PROCESS
+    syscall(SYS_ioprio_set, who_process, 0, idle ? idle_class : no_class);
+}
+
+bool lock_within(int fd, unsigned milliseconds) {
+    uint64_t until = monotonic_ns() + uint64_t{milliseconds} * 1000000;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || monotonic_ns() > until) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+}
+
+int64_t mtime_ns(const struct stat& st) {
+    return int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec;
 }
 
 std::string boot_id() {

@@ -1,6 +1,7 @@
 // The few things asked of the operating system in more than one place.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -53,6 +54,15 @@ Status make_dirs(const std::string& path, mode_t mode);
 // Returns how many entries could not be removed. `freed`, if any, is called with the bytes of disk that each
 // file held which is gone now.
 uint64_t remove_tree(const std::string& path, const std::function<void(uint64_t)>& freed = {});
+
+// This process's I/O goes after everybody else's, or as is usual again.
+void set_io_idle(bool idle);
+
+// flock(LOCK_EX), waiting `milliseconds` at most; whether it is held.
+bool lock_within(int fd, unsigned milliseconds);
+
+// st_mtim in nanoseconds.
+int64_t mtime_ns(const struct stat& st);
 
 // /proc/sys/kernel/random/boot_id, "" when unreadable.
 std::string boot_id();

@@ -4,10 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <sstream>
-#include <string>
 
 #include "core/os.h"
 #include "stager/node.h"

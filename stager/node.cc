@@ -5,8 +5,6 @@
 #include <grp.h>
 #include <poll.h>
 #include <pwd.h>
-#include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -87,8 +85,7 @@ void write_proc(const char* path, const char* text) {
     syscall(SYS_close_range, lock_fd + 1, ~0u, 0);
     write_proc("/proc/self/oom_score_adj", "1000");
     setpriority(PRIO_PROCESS, 0, 10);
-    constexpr int idle_io = 3 << 13, who_process = 1;  // IOPRIO_CLASS_IDLE, IOPRIO_WHO_PROCESS
-    syscall(SYS_ioprio_set, who_process, 0, idle_io);
+    set_io_idle(true);
     umask(077);
     if (chdir("/") != 0) _exit(1);
     if (geteuid() == 0 && who.uid != 0) {
@@ -226,7 +223,6 @@ Status Node::start_stager(const StoreRow& store) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return os_error("make", "a pipe");
     Fd read_end(ends[0]), write_end(ends[1]);
-    std::string bytes = store.config;
     fcntl(write_end.get(), F_SETPIPE_SZ, 1 << 20);
     pid_t pid = fork();
     if (pid < 0) return os_error("fork", "");
@@ -242,7 +238,7 @@ Status Node::start_stager(const StoreRow& store) {
     uint64_t memory = stager_memory;
     for (const auto& r : store.tiers) memory += r.tmpfs ? r.most : 0;
     if (!user) bind_memory(cgroup_prefix(), pid, memory);
-    if (!write_all(write_end.get(), bytes)) return os_error("write", "to the stager");
+    if (!write_all(write_end.get(), store.config)) return os_error("write", "to the stager");
     return Done{};
 }
 
@@ -302,15 +298,14 @@ void Node::drop_job_folder(const std::string& job) {
     move_into(at.job(job), at.run_trash(), "job" + job);
 }
 
+Fd Node::lock_file(const std::string& name) const {
+    return Fd(
+        ::open((at.state + "/ledger/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
 Fd Node::take_turn() {
-    Fd turn(
-        ::open((at.state + "/ledger/turn.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    uint64_t until = monotonic_ns() + 2'000'000'000;
-    while (turn && flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK || monotonic_ns() > until) return Fd();
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return turn;
+    Fd turn = lock_file("turn.lock");
+    return turn && lock_within(turn.get(), 2000) ? std::move(turn) : Fd();
 }
 
 void Node::keep_staging(const StoreRow& store) {

@@ -104,6 +104,8 @@ class Node {
     // Starts the stager again when it has ended although the store is held.
     void keep_staging(const StoreRow& store);
     std::string cgroup_prefix() const;
+    // A file beside the ledger, to be locked.
+    Fd lock_file(const std::string& name) const;
     // What the page of one of the store's sessions says, one that knows the need if there is one.
     PageFacts facts_of(const StoreRow& store);
     uint64_t empty(const std::string& path);

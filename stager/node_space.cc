@@ -3,8 +3,6 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -28,9 +26,8 @@ constexpr uint64_t watch_ns = 600 * second_ns;
 
 // A process that nobody waits for keeps out of the way of those that work.
 void keep_back(bool back) {
-    constexpr int no_class = 0, idle_class = 3 << 13, who_process = 1;
     if (geteuid() == 0) setpriority(PRIO_PROCESS, 0, back ? 10 : 0);  // others could not come back from it
-    syscall(SYS_ioprio_set, who_process, 0, back ? idle_class : no_class);
+    set_io_idle(back);
 }
 
 struct Tier {
@@ -159,8 +156,7 @@ void Node::watch() {
     do {
         // Another attach's watcher sees this one's store as well, unless it was just about to end: so whoever
         // ends looks once more after it has let go.
-        Fd watcher(::open((at.state + "/ledger/watch.lock").c_str(),
-                          O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        Fd watcher = lock_file("watch.lock");
         if (watcher && flock(watcher.get(), LOCK_EX | LOCK_NB) != 0) return;
         bool changed = false;
         for (unsigned tries = 0; busy() && monotonic_ns() < until; tries++) {
@@ -200,6 +196,7 @@ uint64_t Node::empty(const std::string& path) {
         tell(true);
         return left;
     }
+    if (row.path.empty()) return 0;
     Fd turn = take_turn();
     (void)ledger.remove_trash(path);
     settle();
@@ -207,12 +204,8 @@ uint64_t Node::empty(const std::string& path) {
 }
 
 uint64_t Node::empty_trash(bool give_way) {
-    auto lock = [this](const char* name) {
-        return Fd(
-            ::open((at.state + "/ledger/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    };
     // Who waits has not begun to look yet, so it will see what is there now.
-    Fd next = lock("reap.next"), turn = lock("reap.lock");
+    Fd next = lock_file("reap.next"), turn = lock_file("reap.lock");
     if (give_way && next && flock(next.get(), LOCK_EX | LOCK_NB) != 0) return 0;
     if (turn) flock(turn.get(), LOCK_EX);
     next.reset();

@@ -38,12 +38,14 @@ uint64_t space_of(uint64_t bytes) {
     return (bytes + block - 1) / block * block + 64;
 }
 
-uint64_t store_overhead(const Manifest& manifest) {
+namespace {
+uint64_t state_space(const Manifest& manifest) {
     // A row is its path and about 60 bytes; the transaction's journal can be as large as what it changes.
     uint64_t paths = 0;
     for (uint32_t id = 0; id < manifest.size(); id++) paths += manifest.path(id).size();
     return 512 * 1024 + (paths + 60ull * manifest.size()) * 3 / 2;
 }
+}  // namespace
 
 Room links_space(const Manifest& manifest) {
     Folders folders;
@@ -55,6 +57,12 @@ Room links_space(const Manifest& manifest) {
         taken.inodes++;
     }
     return {taken.bytes + folders.count() * block, taken.inodes + folders.count()};
+}
+
+std::vector<uint64_t> fixed_space(const Manifest& manifest, size_t tiers) {
+    std::vector<uint64_t> fixed(tiers, links_space(manifest).bytes);
+    if (tiers > 0) fixed.back() += state_space(manifest);
+    return fixed;
 }
 
 uint64_t files_space(const Manifest& manifest, size_t tiers) {

@@ -32,12 +32,13 @@ struct Plan {
 // What a file of `bytes` takes on a tier: whole blocks of 4 KiB and its folder entry.
 uint64_t space_of(uint64_t bytes);
 
-// What the store's state file and log take on its last tier.
-uint64_t store_overhead(const Manifest& manifest);
-
 // What the data set's symbolic links and their folders take on each tier, where all of them are made: bytes,
 // and as many inodes.
 Room links_space(const Manifest& manifest);
+
+// What lies on each of `tiers` tiers whatever is staged: the links and, on the last, state file and log.
+// Bytes.
+std::vector<uint64_t> fixed_space(const Manifest& manifest, size_t tiers);
 
 // What the files and folders take at most, on whichever of `tiers` tiers they are.
 uint64_t files_space(const Manifest& manifest, size_t tiers);

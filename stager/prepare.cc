@@ -1,7 +1,6 @@
 #include "stager/prepare.h"
 
 #include <fcntl.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,17 +77,17 @@ void look_at_tiers(Prepared& p, std::vector<std::unique_ptr<TierStore>>& tiers) 
 
 void measure(Prepared& p, std::vector<std::unique_ptr<TierStore>>& tiers) {
     p.need_bytes = files_space(p.manifest, tiers.size());
-    Room links = links_space(p.manifest);
-    for (auto& t : tiers) {
-        uint64_t ids = t->needs_ids() ? space_of(TierStore::ids_bytes(p.manifest.size())) : 0;
-        p.fixed.push_back(links.bytes + ids);
+    p.fixed = fixed_space(p.manifest, tiers.size());
+    uint64_t links = links_space(p.manifest).inodes;
+    for (size_t n = 0; n < tiers.size(); n++) {
+        auto& t = tiers[n];
+        if (t->needs_ids()) p.fixed[n] += space_of(TierStore::ids_bytes(p.manifest.size()));
         uint64_t free = t->free_inodes();
         for (uint32_t id = 0; free != UINT64_MAX && id < p.placed.size(); id++)
             free += p.placed[id] < tiers.size() && tiers[p.placed[id]] == t;
         // The last ones are for what the stager and the job make: state, log, retired names.
-        p.inodes.push_back(free == UINT64_MAX ? free : free - std::min(free, links.inodes + 16));
+        p.inodes.push_back(free == UINT64_MAX ? free : free - std::min(free, links + 16));
     }
-    if (!p.fixed.empty()) p.fixed.back() += store_overhead(p.manifest);
 }
 
 }  // namespace
@@ -154,6 +153,8 @@ void prepare(Prepared& p, Source& source, const Fields& config, const Grant& gra
     look_at_tiers(p, tiers);
     measure(p, tiers);
     auto rooms = p.rooms(grant);
+    p.plan = make_plan(p.manifest, p.prediction.sequence, rooms, p.placed);
+    p.planned_on = grant.share;
     for (size_t t = 0; t < tiers.size(); t++) {
         if (rooms[t].bytes == 0) continue;
         if (tiers[t]->needs_ids() && !tiers[t]->make_ids(p.manifest.size()).ok()) tiers[t]->set_full();
@@ -163,19 +164,17 @@ void prepare(Prepared& p, Source& source, const Fields& config, const Grant& gra
 }
 
 std::string changed_since(const Prepared& p, unsigned samples) {
-    auto mtime = [](const struct stat& st) {
-        return int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec;
-    };
     Fd root(open(p.canonical.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct stat st;
     if (!root || fstat(root.get(), &st) != 0) return "its root cannot be opened";
-    if (mtime(st) != mtime(p.root) || st.st_ino != p.root.st_ino) return "its root";
+    if (mtime_ns(st) != mtime_ns(p.root) || st.st_ino != p.root.st_ino) return "its root";
     uint32_t n = p.manifest.size();
     for (unsigned k = 0; k < std::min<uint32_t>(samples, n); k++) {
         uint32_t id = static_cast<uint32_t>(uint64_t{n} * k / std::min<uint32_t>(samples, n));
         std::string path(p.manifest.path(id));
         if (fstatat(root.get(), path.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-            static_cast<uint64_t>(st.st_size) != p.manifest.bytes(id) || mtime(st) != p.manifest.mtime_ns(id))
+            static_cast<uint64_t>(st.st_size) != p.manifest.bytes(id) ||
+            mtime_ns(st) != p.manifest.mtime_ns(id))
             return printable(path);
     }
     return "";

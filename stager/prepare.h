@@ -41,6 +41,8 @@ struct Prepared {
     uint64_t need_bytes = 0;                                // files_space()
     std::vector<uint64_t> fixed;                            // on each tier in any case: links, state, tables
     std::vector<uint64_t> inodes;                           // on each tier for files and folders
+    Plan plan;                                              // the first one
+    std::vector<uint64_t> planned_on;                       // its shares
     std::string error;
 
     // What a grant leaves for files and folders on each tier.

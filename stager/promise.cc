@@ -7,12 +7,9 @@
 #include <set>
 
 #include "core/units.h"
+#include "stager/space.h"
 
 namespace monarch {
-
-namespace {
-constexpr uint64_t smallest_share = 1 << 20;
-}
 
 std::vector<Reservation> promise(Node& node, const Capacity& capacity, const Rule& rule, double share,
                                  size_t stores, std::vector<std::string>& notes) {

@@ -17,6 +17,7 @@
 #include "stager/prepare.h"
 #include "stager/report.h"
 #include "stager/session.h"
+#include "stager/space.h"
 #include "stager/store.h"
 
 namespace monarch {
@@ -31,7 +32,6 @@ constexpr unsigned most_reports = 64;
 // process's last.
 constexpr uint32_t prediction_reach = 64;
 
-constexpr uint64_t smallest_share = 1 << 20;  // state file and log need some of it
 // Root answers what the plan needs within milliseconds; who waits for everything to be staged is not held up
 // longer where it does not.
 constexpr uint64_t settle_ns = 5'000'000'000;
@@ -49,7 +49,8 @@ class Stager {
     void open_when_granted();
     void start_preparing();
     void adopt();
-    void plan();
+    void plan_again();
+    void take_plan(Plan plan, uint64_t possible);
     void admit();
     void follow_grant();
     bool plan_is_final();
@@ -187,32 +188,41 @@ void Stager::adopt() {
     copier_ = std::make_unique<Copier>(*source_, p.manifest, tiers_, std::max(1u, streams), bandwidth);
     copier_->start();
     asked_ns_ = monotonic_ns();
-    plan();
+    if (grant_.share == p.planned_on)
+        take_plan(std::move(p.plan), p.manifest.size());
+    else
+        plan_again();
 }
 
 // Plans what has no copy yet on the shares that the store has now. What cannot be staged any more stays as it
 // is.
-void Stager::plan() {
+void Stager::plan_again() {
     Prepared& p = *prepared_;
     for (const Placement& c : copier_->withdraw()) p.placed[c.file] = no_tier;
     std::vector<uint32_t> sequence;
-    uint64_t lost = 0;
-    counters_.files_planned = counters_.bytes_planned = 0;
+    uint64_t failed = 0, failed_bytes = 0;
     for (uint32_t id : p.prediction.sequence) {
         FileState state = db_->state(id);
         if (state == FileState::failed) {
-            counters_.files_planned++;
-            counters_.bytes_planned += p.manifest.bytes(id);
-        }
-        if (state == FileState::failed || state == FileState::retired)
-            lost++;
-        else
+            failed++;
+            failed_bytes += p.manifest.bytes(id);
+        } else if (state != FileState::retired) {
             sequence.push_back(id);
+        }
     }
     Plan plan = make_plan(p.manifest, sequence, p.rooms(grant_), p.placed);
-    counters_.files_planned += plan.files;
-    counters_.bytes_planned += plan.bytes;
-    planned_all_ = plan.files + lost == p.manifest.size();
+    // They were planned, and stay so.
+    plan.files += failed;
+    plan.bytes += failed_bytes;
+    take_plan(std::move(plan), sequence.size() + failed);
+}
+
+// `possible`: how many files it could have.
+void Stager::take_plan(Plan plan, uint64_t possible) {
+    const Prepared& p = *prepared_;
+    counters_.files_planned = plan.files;
+    counters_.bytes_planned = plan.bytes;
+    planned_all_ = plan.files == possible;
     pending_ = std::move(plan.copies);
     finished_ = false;
     log(LOG_INFO, "plan: " + std::to_string(plan.files) + " of " + std::to_string(p.manifest.size()) +
@@ -245,7 +255,7 @@ void Stager::follow_grant() {
     bool fits = true;
     for (const Placement& c : pending_)
         fits = fits && c.until + prepared_->fixed[c.tier] <= grant_.share[c.tier];
-    if ((more && !planned_all_) || (less && !fits)) return plan();
+    if ((more && !planned_all_) || (less && !fits)) return plan_again();
     admit();
 }
 

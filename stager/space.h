@@ -9,6 +9,9 @@
 
 namespace monarch {
 
+// A store gets no less of a tier: its state file and log may take half of it.
+inline constexpr uint64_t smallest_share = 1 << 20;
+
 // One store on the tier. All numbers are bytes.
 struct Claim {
     int64_t store = 0;

@@ -124,8 +124,7 @@ bool TierStore::holds(std::string_view path, uint64_t size, int64_t mtime_ns) co
     if (fstatat(files_.get(), std::string(path).c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(st.st_mode))
         return false;
-    return static_cast<uint64_t>(st.st_size) == size &&
-           st.st_mtim.tv_sec * int64_t{1000000000} + st.st_mtim.tv_nsec == mtime_ns;
+    return static_cast<uint64_t>(st.st_size) == size && monarch::mtime_ns(st) == mtime_ns;
 }
 
 void TierStore::remove(std::string_view path) {

@@ -20,13 +20,9 @@ namespace monarch {
 
 namespace {
 
-int64_t mtime_of(const struct stat& st) {
-    return int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec;
-}
-
 bool same_file(const struct stat& a, const struct stat& b) {
     return a.st_size == b.st_size && a.st_ino == b.st_ino && a.st_dev == b.st_dev &&
-           mtime_of(a) == mtime_of(b) && a.st_ctim.tv_sec == b.st_ctim.tv_sec &&
+           mtime_ns(a) == mtime_ns(b) && a.st_ctim.tv_sec == b.st_ctim.tv_sec &&
            a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
 }
 
@@ -93,7 +89,7 @@ class Walk {
             listing_.unlisted += errno != ENOENT;
         } else if (S_ISREG(st.st_mode)) {
             listing_.files++;
-            part.add(path, static_cast<uint64_t>(st.st_size), mtime_of(st));
+            part.add(path, static_cast<uint64_t>(st.st_size), mtime_ns(st));
         } else if (S_ISDIR(st.st_mode)) {
             found.push_back(path);
         } else if (S_ISLNK(st.st_mode)) {
@@ -146,7 +142,7 @@ class PosixSource : public Source {
             return Error{name + ": changed while it was copied"};
         Fetched f;
         f.size = copied;
-        f.mtime_ns = mtime_of(before);
+        f.mtime_ns = mtime_ns(before);
         f.id = {before.st_dev, before.st_ino, before.st_mode,
                 before.st_uid, before.st_gid, static_cast<uint32_t>(before.st_nlink)};
         return f;

@@ -193,14 +193,6 @@ processes_of() {
     pgrep -u "$1" -x "$2"
 }
 
-# Where this process's memory cgroup of version 1 is; false where there is none.
-memory_cgroup() {
-    local path mount
-    path=$(sed -n 's/^[0-9]*:\([^:]*,\)\?memory\(,[^:]*\)\?://p' /proc/self/cgroup)
-    mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)memory(,|$)/ { print $2; exit }' /proc/mounts)
-    [[ $path && $mount ]] && echo "$mount$path"
-}
-
 # ---- what may be left of a job: nothing ----------------------------------------------------------------------
 
 leftovers() {
@@ -215,8 +207,7 @@ leftovers() {
                 union all select 'trash ' || cast(path as text) from trash"
     done
     grep -o "$LOCAL/[^ ]*" /proc/mounts
-    local cgroup
-    if cgroup=$(memory_cgroup); then find "$cgroup" -name 'monarch-stager-*'; fi
+    [[ ! ${MONARCH_MEMORY_CGROUP-} ]] || find "$MONARCH_MEMORY_CGROUP" -name 'monarch-stager-*'
     # An ended orphan may stay a zombie for a while: who has to reap it may be busy.
     ps -eo stat=,user:12=,args= | awk '$1 !~ /^Z/ && ($2 == "ada" || $2 == "ben" || /[m]onarch-stager/)'
 }

@@ -3,7 +3,8 @@
 #     run COMMAND as root where nothing that it starts, mounts or writes outlives it.
 #
 # COMMAND gets its own mount and process namespace, the users ada and ben, the group vision (ada is in it), and a
-# folder $MONARCH_SANDBOX that is removed at the end; TMPDIR lies in it. Exit status: COMMAND's, 124 when its time was up.
+# folder $MONARCH_SANDBOX that is removed at the end; TMPDIR lies in it. $MONARCH_MEMORY_CGROUP is the folder of its memory
+# cgroup, where that is of version 1. Exit status: COMMAND's, 124 when its time was up.
 # All its processes together get at most 20 minutes (as sleep(1) takes it: 90, 20m, 1h), 12 GiB of memory (K, M, G; files on
 # tmpfs count) and 4,000 processes: by cgroups, version 1 or 2; where there are none, by prlimit, so that memory is bounded a
 # process and processes for ordinary users alone.
@@ -77,8 +78,10 @@ make_limits() {
         folder=$(make_cgroup "$mount" "$path" memory.max pids.max) &&
         cgroups+=("$folder") && echo "$memory_limit" >"$folder/memory.max" && echo "$processes_limit" >"$folder/pids.max" &&
         return
+    unset MONARCH_MEMORY_CGROUP
     if folder=$(limit_v1 memory memory.limit_in_bytes "$memory_limit"); then
         cgroups+=("$folder")
+        export MONARCH_MEMORY_CGROUP=$folder
     else
         bounds+=(--data="$(numfmt --from=iec "$memory_limit")")
     fi
