@@ -306,6 +306,7 @@ std::vector<TrashRow> Ledger::trash() {
     Stmt get = db_.prepare("SELECT " TRASH_COLUMNS " FROM trash");
     std::vector<TrashRow> rows;
     while (get.step()) rows.push_back(trash_of(get));
+    failed_ = failed_ || get.failed();
     return rows;
 }
 

@@ -83,6 +83,12 @@ Node::Settled Node::settle() {
         tiers[row.tier].trash += row.bytes;
         if (row.stuck) tiers[row.tier].stuck += row.bytes;
     }
+    // What cannot be read counts as full: nobody gets more.
+    if (ledger.failed()) {
+        ledger.rollback();
+        log_line(LOG_WARNING, "space is not settled: the ledger cannot be read");
+        return result;
+    }
     struct Part {
         StoreRow* store;
         size_t tier;

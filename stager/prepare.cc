@@ -87,6 +87,10 @@ void measure(Prepared& p, std::vector<std::unique_ptr<TierStore>>& tiers) {
             free += p.placed[id] < tiers.size() && tiers[p.placed[id]] == t;
         // The last ones are for what the stager and the job make: state, log, retired names.
         p.inodes.push_back(free == UINT64_MAX ? free : free - std::min(free, links + 16));
+        // Where inodes run out first, bytes do not tell how much lands on which tier: the shares stay as they
+        // are.
+        if (tiers.size() > 1 && p.inodes[n] < p.manifest.size() + p.folders.size())
+            p.need_bytes = UINT64_MAX / 4;
     }
 }
 

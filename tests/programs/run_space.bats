@@ -115,6 +115,22 @@ END
     await nothing_left
 }
 
+@test "a fast tier of few inodes: the files that it has none for lie on the next, in space that is reserved" {
+    mount -t tmpfs -o size=64M,nr_inodes=60,uid=61001,mode=700 monarch-test "$DIR/t1"
+    MOUNTED=$DIR/t1
+    ctl_run --tier "a=$DIR/t1" --tier "b=$DIR/t2:64MiB" --wait all --report "$DIR/home/r.json" -- \
+        bash -c "$SUMS; "'read -r line <"$DIR/home/go"' >"$DIR/sums" 3>&- &
+    ada mkfifo "$DIR/home/go"
+    await has_staged $FILES
+    await grep -qa settled=1 "$STATE"/monarch/run/stores/*/grant
+    [ "$(du -s -B1 "$DIR"/t2/stores/*/data | cut -f1)" -le "$(ledger "bytes FROM reservation WHERE tier = 'b'")" ]
+    echo >"$DIR/home/go"
+    wait $!
+    diff <(sums) "$DIR/sums"
+    [ "$(report "$DIR/home/r.json" '[j["files_planned"], j["files_staged"], j["opens_local"]]')" = "[$FILES, $FILES, $FILES]" ]
+    await nothing_left
+}
+
 @test "a store's reservation shrinks to what its plan needs as soon as the data set is listed" {
     rm -rf "$DATA"/train/*
     for n in 1 2 3; do head -c 10000 /dev/zero >"$DATA/train/$n"; done

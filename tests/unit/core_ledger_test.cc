@@ -236,4 +236,8 @@ TEST_CASE("ledger: a file with a damaged table counts as full, not as empty") {
     auto db = Db::open(f / "ledger.db", SQLITE_OPEN_READWRITE, 1000);
     REQUIRE(db->exec("DROP TABLE trash"));
     CHECK(ledger.used("/tier") == UINT64_MAX);
+    CHECK(ledger.promised("/tier") == UINT64_MAX);
+    CHECK_FALSE(ledger.failed());
+    CHECK(ledger.trash().empty());
+    CHECK(ledger.failed());
 }
